@@ -321,6 +321,28 @@ def test_scores_that_lie_in_another_order_than_their_targets_are_told() -> None:
     assert turned(Model("by hand")(IDS[:, :-1]).flatten(0, 1), goal.flatten()) == (1, 0)
 
 
+def test_targets_that_lie_in_another_order_than_their_scores_are_told() -> None:
+    embed, layer, head = nn.Embedding(VOCAB, DIM), nn.Linear(DIM, DIM), nn.Linear(DIM, VOCAB)
+    goal = IDS[:, 1:]
+
+    def swapped(rows: Any, goal: Any) -> float:
+        return numbers(functional.cross_entropy(head(rows).flatten(0, 1), goal.flatten()))["swapped"]
+
+    rows = layer(embed(IDS[:, :-1]))
+    assert swapped(rows, goal.T) == 1
+    assert swapped(rows, goal) < 0
+    assert swapped(layer(embed(IDS[:, :-1]).transpose(0, 1)).transpose(1, 0), goal.T) == 1
+    assert swapped(rows.transpose(0, 1), goal.T) < 0  # both lie positions first
+    assert swapped(rows.transpose(-3, -2), goal.T) < 0
+    assert swapped(torch.stack(rows.unbind(1)), goal.T) < 0
+    assert swapped(rows.permute(1, 0, 2), goal.T) < 0
+    assert swapped(torch.cat([one[None] for one in rows.unbind(1)]), goal.T) < 0
+    assert swapped(torch.einsum("btd,de->tbe", rows, torch.eye(DIM)), goal.T) < 0
+    turned = checkpoint(lambda given: given.transpose(0, 1), rows, use_reentrant=True)  # what is done in it is not seen
+    assert swapped(turned, goal.T) < 0
+    assert swapped(nn.LSTM(DIM, DIM)(rows.transpose(0, 1))[0], goal.T) < 0
+
+
 def test_weights_of_an_attention_that_sum_to_one_elsewhere_are_told() -> None:
     class Weighed(Model):
         def __init__(self, axis: int, divided: bool = False) -> None:

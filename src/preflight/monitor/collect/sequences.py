@@ -28,9 +28,10 @@ _LEAST_POSITIONS = 16
 _LEAST_PADS = 8
 _ALMOST = 0.99
 _LEAST_SAMPLES = 4
+_OTHER = 0.8  # a share below which targets certainly are not what they were compared with
 NAMES = (
     *("same", "next", "second", "future", "attended", "learnt", "row", "picked"),
-    *("straight", "forward", "turned", "crossed", "crosswise"),
+    *("straight", "forward", "turned", "crossed", "crosswise", "swapped"),
 )
 
 
@@ -115,8 +116,10 @@ class Sequences:
             # Of several losses one belongs to the table: what holds for it stands out.
             told = torch.stack(found).amax(0)
             way = straight_way(graph, table.place, table.ids.shape[1])
-            for name, so in zip(("straight", "forward", "turned"), way, strict=True):
+            for name, so in zip(("straight", "forward", "turned"), way[:3], strict=True):
                 told[NAMES.index(name)] = float(so)
+            if way[3] and len(targets) == 1:
+                told[NAMES.index("swapped")] = _swapped(torch, table.ids, targets[0])
         crossed = self._crossed(graph, table)
         for name, value in (("crossed", crossed), ("crosswise", across)):
             if value is not None:
@@ -267,6 +270,17 @@ def _aligned_across(values: Any, batch: int, length: int) -> Any:
     if left or batch < _LEAST_LENGTH or not batch - 2 <= count <= batch:
         return None
     return values.reshape(count, length).T
+
+
+def _swapped(torch: Any, ids: Any, targets: _Targets) -> Any:
+    """Of targets in one row, the share that is the next input if positions come first in it; -1 where samples may do."""
+    batch, length = ids.shape
+    count, left = divmod(targets.values.numel(), batch)
+    if targets.values.dim() != 1 or left or not length - 2 <= count <= length or batch < _LEAST_SAMPLES:
+        return -1.0
+    first, last = (targets.values.reshape(count, batch).T, targets.values.reshape(batch, count))
+    turned, straight = (_moved(torch, ids, one, targets.ignored, 1) for one in (first, last))
+    return torch.where(straight < _OTHER, turned, -1.0)
 
 
 def _moved(torch: Any, ids: Any, goal: Any, ignored: int, by: int) -> Any:

@@ -21,13 +21,15 @@ _MIXING = frozenset(
 """Operations whose result at a position may come from another one."""
 _MOVING = frozenset(("Transpose", "Permute", "PackPaddedSequence", "Unsqueeze", "Squeeze", "CopySlices"))
 """Operations after which an axis may be another one, or a position."""
+_SWAPS = frozenset(("Transpose", "Permute"))
 
 
-def straight(graph: Graph, table: int, length: int) -> tuple[bool, bool, bool]:
+def straight(graph: Graph, table: int, length: int) -> tuple[bool, bool, bool, bool]:
     """Whether what a table gives for a position goes into what is said at that position, and how.
 
     The second is whether the way leads through a recurrent layer that goes forward, as it does where each position
-    knows those before it; the third whether the two axes of the table change places on it.
+    knows those before it; the third whether the two axes of the table change places on it; the fourth whether it is known of
+    each way, none of which leads through a recurrent layer, that they do not.
     """
     goal = graph.nodes[table]
     open_: list[tuple[Any, int, bool, tuple[Any, ...]]] = [
@@ -37,21 +39,26 @@ def straight(graph: Graph, table: int, length: int) -> tuple[bool, bool, bool]:
     ]
     seen: set[tuple[int, bool]] = set()
     found: list[bool] = []
+    kept = True
     while open_:
         node, number, recurrent, moves = open_.pop()
         if node is goal:
             if not _in_place(moves):
                 continue
             if recurrent:
-                return True, True, _turned(moves)
+                return True, True, _turned(moves), False
             found.append(_turned(moves))
+            kept = kept and {name_of(one) for one in moves} <= _SWAPS and _told(moves) and not found[-1]
             continue
         if node is None or (id(node), recurrent) in seen or len(seen) > _MOST_NODES:
             continue
         seen.add((id(node), recurrent))
+        kept = kept and (
+            node.name()[-1:].isdigit() or name_of(node) == "AccumulateGrad"
+        )  # not the program's own function
         moved = (*moves, node) if name_of(node) in _MOVING else moves
         open_ += [(child, at, recurrent or again, moved) for child, at, again in _onward(node, number, length)]
-    return bool(found), False, bool(found) and all(found)
+    return bool(found), False, bool(found) and all(found), bool(found) and kept
 
 
 def _onward(node: Any, number: int, length: int) -> list[tuple[Any, int, bool]]:
@@ -108,6 +115,13 @@ def _turned(moves: tuple[Any, ...]) -> bool:
         swap = {one: other, other: one}
         first, second = swap.get(first, first), swap.get(second, second)
     return first > second
+
+
+def _told(moves: tuple[Any, ...]) -> bool:
+    """Whether the axes that are swapped on a way are counted from the front, so that it is known which these are."""
+    return all(
+        max(node._saved_dim0, node._saved_dim1) < _END >> 1 for node in moves if name_of(node) == "Transpose"
+    ) and all(len(node._saved_dims) > 2 for node in moves if name_of(node) == "Permute")
 
 
 def _first_step(node: Any) -> list[tuple[Any, int]]:

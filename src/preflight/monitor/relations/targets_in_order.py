@@ -18,12 +18,13 @@ class TargetsInOrder(Relation):
     can be said without the input.
     Judged where the targets are the next tokens of the inputs, or these themselves, in the order in which the inputs lie,
     and the way of each input to what is said at its own position can be followed: broken where samples and positions
-    change places on it once.
+    change places on it once. So it is where they do not on any way, and the targets are the next tokens only if they are read
+    positions first.
     """
 
     name = "targets-in-order"
     needs = frozenset({"backward", "scalar"})
-    wakes = frozenset({"scalar tokens.turned"})
+    wakes = frozenset({"scalar tokens.turned", "scalar tokens.swapped"})
     whole = False
     priority = 7
     cause = "the output lies positions first and the targets samples first, and both are flattened as they are"
@@ -31,9 +32,12 @@ class TargetsInOrder(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         for look in looks_of(window):
-            if look.turned is None or not look.straight or max(look.same or 0.0, look.next or 0.0) < ALMOST:
+            swapped = (look.swapped or 0.0) >= ALMOST
+            if look.turned is None or not look.straight:
                 continue
-            wrong = look.turned == 1.0
+            if not swapped and max(look.same or 0.0, look.next or 0.0) < ALMOST:
+                continue
+            wrong = swapped or look.turned == 1.0
             yield Example(
                 (),
                 not wrong,
@@ -51,8 +55,13 @@ class TargetsInOrder(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         mini = Mini({"model.weight": {}})
         yield [mini.window("backward", *told("train.py:9", next=1.0, straight=1.0, turned=0.0))]
+        mini = Mini({"model.weight": {}})
+        shares = ({"next": 1.0}, {"next": 0.1, "swapped": 0.2})
+        yield [mini.window("backward", *told("train.py:9", straight=1.0, turned=0.0, **one)) for one in shares]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         mini = Mini({"model.weight": {}})
         yield [mini.window("backward", *told("train.py:9", next=1.0, straight=1.0, turned=1.0))]
+        mini = Mini({"model.weight": {}})
+        yield [mini.window("backward", *told("train.py:9", next=0.1, straight=1.0, turned=0.0, swapped=1.0))]

@@ -29,6 +29,8 @@ class Look(NamedTuple):
         turned: 1 where samples and positions change places on that way.
         crossed: 1 where a table that is added to this one is read at a row for each sample, counted from the first.
         crosswise: 1 where weights of an attention sum to one over another axis than they go over, 0 where none does.
+        swapped: Of the targets, the share that is the next input if they lie positions first, where what is said of the
+            inputs is known to lie samples first.
     """
 
     place: str
@@ -46,6 +48,7 @@ class Look(NamedTuple):
     picked: float | None = None
     crossed: float | None = None
     crosswise: float | None = None
+    swapped: float | None = None
 
     @property
     def follows(self) -> bool:
