@@ -294,6 +294,31 @@ def test_positions_that_are_counted_along_the_samples_are_told() -> None:
     assert crossed(torch.arange(LENGTH)[None]) < 0
 
 
+@pytest.mark.parametrize("over_tokens", [True, False])
+def test_positions_that_are_all_zero_are_told(over_tokens: bool) -> None:
+    tokens, places, kinds = nn.Embedding(VOCAB, DIM), nn.Embedding(32, DIM), nn.Embedding(2, DIM)
+    learnt = nn.Parameter(torch.randn(LENGTH, DIM))
+
+    def row(rows: Any, more: Any = None, table: nn.Embedding = places) -> float:
+        hidden = tokens(IDS) + table(rows)
+        hidden = hidden if more is None else functional.dropout(hidden, 0.1) + more
+        hidden = hidden + functional.linear(hidden, torch.eye(DIM))
+        loss = hidden.mean() if not over_tokens else functional.cross_entropy(hidden.flatten(0, 1), IDS.flatten() % DIM)
+        found = Sequences(torch).of("here", loss)
+        values = found.values() if found is not None else None
+        return -1.0 if not values else dict(zip(NAMES, values[0], strict=True))["row"]
+
+    usual = row(torch.zeros(LENGTH, dtype=torch.long), table=kinds)  # as many kinds of positions as the table has rows
+    assert row(torch.zeros(LENGTH, dtype=torch.long)) == 1
+    assert row(torch.zeros(1, LENGTH, dtype=torch.long)) == 1
+    assert row(torch.arange(LENGTH)) == 0
+    assert row(torch.full((LENGTH,), 3)) == 0  # of a language, or of a task
+    assert usual < 1
+    assert row(torch.zeros(LENGTH, dtype=torch.long), learnt[:LENGTH]) == usual
+    assert row(torch.zeros(LENGTH, dtype=torch.long), torch.randn(LENGTH, DIM)) == usual
+    assert row(torch.zeros(LENGTH, dtype=torch.long), places(torch.arange(LENGTH))) == usual
+
+
 def test_scores_that_lie_in_another_order_than_their_targets_are_told() -> None:
     embed, layer, head = nn.Embedding(VOCAB, DIM), nn.LSTM(DIM, DIM), nn.Linear(DIM, VOCAB)
     scores = head(layer(embed(IDS[:, :-1]).transpose(0, 1))[0])  # positions first

@@ -99,7 +99,7 @@ class Sequences:
         targets = list(islice(_targets(graph), _MOST))
         tables = list(islice(_tables(graph), _MOST))
         if not targets:
-            tables = [one for one in tables if _masked(graph, one) or self._crossed(graph, one) is not None]
+            tables = [one for one in tables if _masked(graph, one) or self._placed(graph, one)]
         if not tables or len({one.values.device for one in targets} | {one.ids.device for one in tables}) != 1:
             return None
         with Outside(self.torch):
@@ -120,11 +120,18 @@ class Sequences:
                 told[NAMES.index(name)] = float(so)
             if way[3] and len(targets) == 1:
                 told[NAMES.index("swapped")] = _swapped(torch, table.ids, targets[0])
+        lost = self._lost(graph, table)
+        if lost is not None:
+            told[NAMES.index("row")] = torch.maximum(told[NAMES.index("row")], lost)
         crossed = self._crossed(graph, table)
         for name, value in (("crossed", crossed), ("crosswise", across)):
             if value is not None:
                 told[NAMES.index(name)] = value
         return told
+
+    def _placed(self, graph: Graph, table: _Table) -> bool:
+        """Whether a table of positions is added to one of tokens, in a way that is looked at."""
+        return self._crossed(graph, table) is not None or self._lost(graph, table) is not None
 
     def _crossed(self, graph: Graph, table: _Table) -> Any:
         """Whether a table that is added to one of tokens is read at a row for each sample, counted from the first."""
@@ -138,6 +145,18 @@ class Sequences:
             rows = graph.number(node, "_saved_weight_sym_argsize_0", 0)
             if rows > batch and rows >= length and graph.added(node, table.place):
                 return (ids.flatten() == torch.arange(batch, device=ids.device)).all().float()
+        return None
+
+    def _lost(self, graph: Graph, table: _Table) -> Any:
+        """Whether a table with a row for each position, added to one of tokens, is read at its first one by all of them."""
+        batch, length = table.ids.shape
+        for node, _ in islice(graph.named("Embedding"), _MOST_READ):
+            ids = graph.held(node, "_saved_indices") if node != table.place and batch > 1 else None
+            if ids is None or tuple(ids.shape) not in ((length,), (1, length)) or ids.device != table.ids.device:
+                continue
+            rows = graph.number(node, "_saved_weight_sym_argsize_0", 0)
+            if rows >= length and graph.added_alone(node, table.place):
+                return (ids == 0).all().float()
         return None
 
     def _hidden(self, graph: Graph, table: _Table) -> Any:

@@ -18,6 +18,8 @@ class PositionsDiffer(Relation):
     are long that are read once for each position, over the positions that have a target; two batches in a row must agree.
     The one row must be the first, with rows that rise along the sequence elsewhere, or that of all positions: a model that
     is to tell masked tokens reads the row of the mask wherever something is to be told.
+    A table that is read at one row of numbers for all samples is judged, too, where it is all that is added to that of the
+    tokens: broken where these are zeros, as of ``zeros_like`` in place of ``arange``.
     """
 
     name = "positions-differ"

@@ -56,8 +56,9 @@ class TargetsInOrder(Relation):
         mini = Mini({"model.weight": {}})
         yield [mini.window("backward", *told("train.py:9", next=1.0, straight=1.0, turned=0.0))]
         mini = Mini({"model.weight": {}})
-        shares = ({"next": 1.0}, {"next": 0.1, "swapped": 0.2})
-        yield [mini.window("backward", *told("train.py:9", straight=1.0, turned=0.0, **one)) for one in shares]
+        good = mini.window("backward", *told("train.py:9", next=1.0, straight=1.0, turned=0.0))
+        other = told("train.py:9", next=0.1, straight=1.0, turned=0.0, swapped=0.2)  # targets of another kind
+        yield [good, mini.window("backward", *other)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

@@ -22,7 +22,8 @@ class Look(NamedTuple):
         future: Of the positions that have a target, the share that attention lets see the next position.
         attended: Of the padding, the share that attention lets a real token see.
         learnt: Of the padding behind its first token, the share that is a target.
-        row: 1 where all positions that count look up the same row of the table.
+        row: 1 where all positions that count look up the same row of the table, or that of the positions added to it is read
+            at its first row by all.
         straight: 1 where what the table gives for a position goes into what is said at that position.
         forward: 1 where it does so through a recurrent layer that knows what was before.
         picked: As ``same``, where the targets that count are few and lie apart.
