@@ -151,41 +151,6 @@ class Graph:
         last = [one for one in axes if one >= 0][-1:] == [result.dim() - 1]
         return weights is not None and last and bool(weights.shape[-1] == result.shape[-1])
 
-    def added(self, one: int, other: int) -> bool:
-        """Whether what two operations give is added, as it is or with one of them laid out for the other."""
-        return self._sum(one, other) >= 0
-
-    def added_alone(self, one: int, other: int) -> bool:
-        """The same, where nothing is added to the sum at once that comes from no input: a constant, a parameter, a table."""
-        place = self._sum(one, other)
-        if place < 0:
-            return False
-        sums = {place}  # the sum, and what keeps it as it is for the most part
-        for above in range(place + 1, len(self.nodes)):
-            if self.names[above] in ("NativeDropout", "NativeLayerNorm", "Mul") and sums & set(self.below[above][:1]):
-                sums.add(above)
-            if self.names[above] == "Add" and sums & set(self.below[above]):
-                beside = [one for one in self.below[above] if one not in sums]
-                if not beside or any(self._given(one) for one in beside):
-                    return False
-        return True
-
-    def _sum(self, one: int, other: int) -> int:
-        for place, _ in self.named("Add"):
-            below = {
-                self.below[at][0] if self.names[at] in ("Unsqueeze", "Mul", "Transpose") and self.below[at] else at
-                for at in self.below[place]
-            }
-            if {one, other} <= below:
-                return place
-        return -1
-
-    def _given(self, place: int) -> bool:
-        """Whether an operation gives a parameter, or rows of a table, however these are laid out."""
-        while len(self.below[place]) == 1 and self.names[place] != "Embedding":
-            place = self.below[place][0]
-        return self.names[place] in ("Embedding", "AccumulateGrad")
-
     def _reached(self, child: Any, product: int, reach: list[bool]) -> bool:
         return any(reach[one] and self.nodes[one] is child for one in self.below[product])
 

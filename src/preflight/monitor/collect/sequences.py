@@ -17,31 +17,21 @@ from .graph import Attention, Graph
 from .patching import Patches
 from .pending import Pending, to_host
 from .plain import Outside, impossible
+from .positions import LEAST_SAMPLES, MOST_READ, Table, crossed, lost, placed
 from .ways import straight as straight_way
 
 _MOST_LOOKS = 4
 _MOST_PLACES = 32
 _MOST = 4  # tables, and losses, that are looked at
-_MOST_READ = 64  # operations that may be of these
 _LEAST_LENGTH = 8
 _LEAST_POSITIONS = 16
 _LEAST_PADS = 8
 _ALMOST = 0.99
-_LEAST_SAMPLES = 4
 _OTHER = 0.8  # a share below which targets certainly are not what they were compared with
 NAMES = (
     *("same", "next", "second", "future", "attended", "learnt", "row", "picked"),
     *("straight", "forward", "turned", "crossed", "crosswise", "swapped"),
 )
-
-
-class _Table(NamedTuple):
-    """A look-up of rows of a table for each position of each sequence."""
-
-    place: int
-    ids: Any
-    rows: int
-    padding: int
 
 
 class _Targets(NamedTuple):
@@ -99,7 +89,7 @@ class Sequences:
         targets = list(islice(_targets(graph), _MOST))
         tables = list(islice(_tables(graph), _MOST))
         if not targets:
-            tables = [one for one in tables if _masked(graph, one) or self._placed(graph, one)]
+            tables = [one for one in tables if _masked(graph, one) or placed(self.torch, graph, one)]
         if not tables or len({one.values.device for one in targets} | {one.ids.device for one in tables}) != 1:
             return None
         with Outside(self.torch):
@@ -107,7 +97,7 @@ class Sequences:
             told = self.torch.stack([self._numbers(graph, table, targets, across) for table in tables])
             return Pending([to_host(self.torch, told)], lambda read: read[0])
 
-    def _numbers(self, graph: Graph, table: _Table, targets: list[_Targets], across: float | None) -> Any:
+    def _numbers(self, graph: Graph, table: Table, targets: list[_Targets], across: float | None) -> Any:
         torch = self.torch
         found = [one for one in (self._against(graph, table, target) for target in targets) if one is not None]
         if not found:
@@ -120,46 +110,16 @@ class Sequences:
                 told[NAMES.index(name)] = float(so)
             if way[3] and len(targets) == 1:
                 told[NAMES.index("swapped")] = _swapped(torch, table.ids, targets[0])
-        lost = self._lost(graph, table)
-        if lost is not None:
-            told[NAMES.index("row")] = torch.maximum(told[NAMES.index("row")], lost)
-        crossed = self._crossed(graph, table)
-        for name, value in (("crossed", crossed), ("crosswise", across)):
+        first = lost(graph, table)
+        if first is not None:
+            told[NAMES.index("row")] = torch.maximum(told[NAMES.index("row")], first)
+        across_batch = crossed(torch, graph, table)
+        for name, value in (("crossed", across_batch), ("crosswise", across)):
             if value is not None:
                 told[NAMES.index(name)] = value
         return told
 
-    def _placed(self, graph: Graph, table: _Table) -> bool:
-        """Whether a table of positions is added to one of tokens, in a way that is looked at."""
-        return self._crossed(graph, table) is not None or self._lost(graph, table) is not None
-
-    def _crossed(self, graph: Graph, table: _Table) -> Any:
-        """Whether a table that is added to one of tokens is read at a row for each sample, counted from the first."""
-        torch, (batch, length) = self.torch, table.ids.shape
-        if batch < _LEAST_SAMPLES or batch == length:
-            return None
-        for node, _ in islice(graph.named("Embedding"), _MOST_READ):
-            ids = graph.held(node, "_saved_indices")
-            if ids is None or tuple(ids.shape) not in ((batch,), (batch, 1)) or ids.device != table.ids.device:
-                continue
-            rows = graph.number(node, "_saved_weight_sym_argsize_0", 0)
-            if rows > batch and rows >= length and graph.added(node, table.place):
-                return (ids.flatten() == torch.arange(batch, device=ids.device)).all().float()
-        return None
-
-    def _lost(self, graph: Graph, table: _Table) -> Any:
-        """Whether a table with a row for each position, added to one of tokens, is read at its first one by all of them."""
-        batch, length = table.ids.shape
-        for node, _ in islice(graph.named("Embedding"), _MOST_READ):
-            ids = graph.held(node, "_saved_indices") if node != table.place and batch > 1 else None
-            if ids is None or tuple(ids.shape) not in ((length,), (1, length)) or ids.device != table.ids.device:
-                continue
-            rows = graph.number(node, "_saved_weight_sym_argsize_0", 0)
-            if rows >= length and graph.added_alone(node, table.place):
-                return (ids == 0).all().float()
-        return None
-
-    def _hidden(self, graph: Graph, table: _Table) -> Any:
+    def _hidden(self, graph: Graph, table: Table) -> Any:
         """What is known where targets are not of tokens: whether a mask that is given hides the padding."""
         torch, ids = self.torch, table.ids
         told = torch.full((len(NAMES),), -1.0, device=ids.device)
@@ -177,7 +137,7 @@ class Sequences:
                 told[at] = torch.maximum(told[at], torch.where(strict, share, told[at]))
         return told
 
-    def _against(self, graph: Graph, table: _Table, targets: _Targets) -> Any:
+    def _against(self, graph: Graph, table: Table, targets: _Targets) -> Any:
         torch, ids = self.torch, table.ids
         batch, length = ids.shape
         missing = torch.full((), -1.0, device=ids.device)
@@ -200,7 +160,7 @@ class Sequences:
                 more[0] = torch.maximum(more[0], _future(torch, attention, ids.T, across != targets.ignored, missing))
         return torch.stack([*shifts, *more, picked, *[missing] * (len(NAMES) - 8)])
 
-    def _seen(self, graph: Graph, table: _Table, goal: Any, ignored: int) -> list[Any]:
+    def _seen(self, graph: Graph, table: Table, goal: Any, ignored: int) -> list[Any]:
         torch, ids = self.torch, table.ids
         length = ids.shape[1]
         missing = torch.full((), -1.0, device=ids.device)
@@ -239,7 +199,7 @@ class Sequences:
         return [future, attended, learnt, one]
 
 
-def _masked(graph: Graph, table: _Table) -> bool:
+def _masked(graph: Graph, table: Table) -> bool:
     """Whether the attention over a table is given a mask."""
     found = graph.attention(table.place)
     return found is not None and found.masked
@@ -256,7 +216,7 @@ def _future(torch: Any, attention: Attention, ids: Any, counted: Any, missing: A
 
 
 def _targets(graph: Graph) -> Iterator[_Targets]:
-    for node, name in islice(graph.named("NllLoss", "NllLoss2D", "Gather"), _MOST_READ):
+    for node, name in islice(graph.named("NllLoss", "NllLoss2D", "Gather"), MOST_READ):
         values = graph.held(node, "_saved_index" if name == "Gather" else "_saved_target")
         if (
             values is None
@@ -268,13 +228,13 @@ def _targets(graph: Graph) -> Iterator[_Targets]:
         yield _Targets(values, ignored)
 
 
-def _tables(graph: Graph) -> Iterator[_Table]:
-    for node, _ in islice(graph.named("Embedding"), _MOST_READ):
+def _tables(graph: Graph) -> Iterator[Table]:
+    for node, _ in islice(graph.named("Embedding"), MOST_READ):
         ids = graph.held(node, "_saved_indices")
         if ids is None or ids.dim() != 2 or min(ids.shape) < 1 or ids.shape[1] < _LEAST_LENGTH:
             continue
         rows = graph.number(node, "_saved_weight_sym_argsize_0", 0)
-        yield _Table(node, ids, rows, graph.number(node, "_saved_padding_idx", -1))
+        yield Table(node, ids, rows, graph.number(node, "_saved_padding_idx", -1))
 
 
 def _aligned(values: Any, batch: int, length: int) -> Any:
@@ -295,7 +255,7 @@ def _swapped(torch: Any, ids: Any, targets: _Targets) -> Any:
     """Of targets in one row, the share that is the next input if positions come first in it; -1 where samples may do."""
     batch, length = ids.shape
     count, left = divmod(targets.values.numel(), batch)
-    if targets.values.dim() != 1 or left or not length - 2 <= count <= length or batch < _LEAST_SAMPLES:
+    if targets.values.dim() != 1 or left or not length - 2 <= count <= length or batch < LEAST_SAMPLES:
         return -1.0
     first, last = (targets.values.reshape(count, batch).T, targets.values.reshape(batch, count))
     turned, straight = (_moved(torch, ids, one, targets.ignored, 1) for one in (first, last))
