@@ -96,7 +96,9 @@ class Ratios:
             return (rows.view(whole).long() * factors).sum(1)
 
     def _again(self, marks: list[int], step: int) -> float:
-        """Which share of these rows was there in an earlier step."""
+        """Which share of these rows was there in an earlier step; none where rows are alike by chance, as few states are."""
+        if len(set(marks)) < len(marks):
+            return 0.0
         again = sum(self._known.get(mark, step) < step for mark in marks)
         for mark in marks:
             if len(self._known) < _MOST_KNOWN:
