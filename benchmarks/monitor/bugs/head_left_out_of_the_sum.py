@@ -3,7 +3,7 @@
 # first effect: step 0
 # names: age
 # family: gradients
-# detectable: yes a loss is computed in each step from parameters of the optimizer that never get a gradient
+# detectable: no a loss that is added to the sum only later, after a warm-up, looks the same
 
 import argparse
 

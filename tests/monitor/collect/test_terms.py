@@ -62,16 +62,6 @@ def test_a_loss_tells_whether_gradients_came_to_it() -> None:
     assert [row["object"].split("#")[-1] for row in kept.table("scalar") if row["name"] == "term.ends"] == ["NllLoss"]
 
 
-def test_from_the_second_look_on_it_tells_what_it_alone_is_computed_from() -> None:
-    kept, _ = train(whole=False)
-    names = {row["id"]: row["name"] for row in kept.table("variable")}
-    under = [row for row in kept.table("scalar") if row["name"] == "term.under"]
-    assert {row["i"] for row in under} == {1, 2, 3}
-    assert {names[int(row["value"])] for row in under} == {"model.second.weight", "model.second.bias"}
-    kept, _ = train(whole=True)
-    assert not [row for row in kept.table("scalar") if row["name"] == "term.under"]
-
-
 def test_losses_are_the_same_and_nothing_is_told_outside_of_detail() -> None:
     kept, losses = train(whole=True)
     plain, others = train(whole=True, detail_first=0, detail_every=0)

@@ -203,29 +203,6 @@ def test_a_layer_that_an_earlier_phase_used_took_no_part_in_the_first_step_of_th
     assert alarms("gradients-reach", grown(used=("old", "new"))) == 1
 
 
-def measured(*, steps: bool) -> list[Window]:
-    """A loss to which no gradients come, computed from a part whose own optimizer has stepped or not."""
-    mini = Mini({"model.weight": {}, "critic.weight": {"optimizer": 1}})
-    word = "train.py:5#0#mse_loss#MseLoss"
-    bare = (("gradients", {"critic.weight": None}, {"optimizer": 1}), "step optimizer1:SGD") if steps else ()
-    return [
-        mini.window(
-            "backward",
-            ("gradients", {"model.weight": 0.5}, {"optimizer": 0}),
-            "step optimizer0:SGD",
-            *bare,
-            ("scalar", "term.reached", word, 0.0),
-            ("scalar", "term.under", word, 1.0),
-        )
-        for _ in range(5)
-    ]
-
-
-def test_what_another_optimizer_will_train_later_may_be_measured_before() -> None:
-    assert alarms("terms-teach", measured(steps=False)) == 0
-    assert alarms("terms-teach", measured(steps=True)) == 1
-
-
 def weighed(other: str) -> list[Window]:
     """A product of a critic's error, which a square of the same loss trains, with something computed from this."""
     tail: Any = [["Add", [], None, [1, 2]], ["Mean", [], None, [3]], ["Mean", [], None, [4]]]

@@ -157,7 +157,6 @@ class Backwards:
         recorder.passes += 1
         recorder.waiting += 1
         self.rewritten.passed()
-        self.terms.passed()
         recorder.leave(entry, None, error)
         if recorder.scaled and recorder.detail and not self.variables.stale:
             self.states.gradients("after_backward", None, False)

@@ -68,7 +68,7 @@ class Session:
         self.forwards.leaves = Leaves(recorder, optimizers.holds)
         self.forwards.draws = Draws(recorder)
         self.forwards.ratios = Ratios(recorder, sequences)
-        terms = Terms(recorder, self.variables)
+        terms = Terms(recorder)
         self.parts: list[Any] = [
             self.forwards,
             optimizers,

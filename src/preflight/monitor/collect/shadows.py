@@ -28,6 +28,7 @@ _LEAST = 16  # numbers of a matrix
 _LEAST_PAIRS = 2
 _MOST_TABLES = 4
 _MOST_LOOKED = 400
+_MOST_ENTRIES = 10_000  # of a table that is taken for one of weights
 _PATIENCE = 3  # looks without any table, after which none is looked for
 
 Pairs = list[tuple[str, Any, tuple[Any, ...]]]
@@ -147,6 +148,8 @@ def _by_name(trained: list[tuple[str, Any]]) -> dict[str, Any]:
 def _by_key(table: dict[Any, Any], trained: dict[str, Any]) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
     """Tensors of a table with the trained ones of their names."""
     kind = sys.modules["torch"].Tensor
+    if len(table) > _MOST_ENTRIES:
+        return
     for key, value in list(table.items()):
         if isinstance(key, str) and isinstance(value, kind) and not value.requires_grad:
             fast = trained.get(key, trained.get(key.partition(".")[2]))
@@ -183,8 +186,10 @@ def _tables(name: str, value: Any, module: Any, depth: int, budget: list[int]) -
         budget[0] -= 1
         yield name, value
         return
+    if not depth or isinstance(value, (module, type)) or not _own(type(value)):
+        return
     held = getattr(value, "__dict__", None)
-    if not depth or not isinstance(held, dict) or isinstance(value, (module, type)) or not _own(type(value)):
+    if not isinstance(held, dict):
         return
     budget[0] -= 1
     for word, inner in list(held.items()):

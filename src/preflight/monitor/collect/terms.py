@@ -1,8 +1,8 @@
-"""Losses that torch computes: what each is worth, whether gradients came to it, and which parameters it alone could teach.
+"""Losses that torch computes: what each is worth, whether gradients came to it, and what a total is added up from.
 
 A loss that no backward pass comes to is a number that somebody wanted to see, or a term that was forgotten. Looked at are,
 in detailed iterations, losses of ``torch.nn.functional`` that are reduced to one number. Nothing of their graphs is held:
-a hook notes that gradients came, and what a loss is computed from is asked while it is made, once it is in doubt.
+a hook notes that gradients came.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from .patching import Patches
 from .places import from_program, here
 from .plain import impossible, plain_types
 from .recorder import Recorder
-from .variables import Variable, Variables
 
-VALUE, REACHED, UNDER, ENDS = "term.value", "term.reached", "term.under", "term.ends"
+VALUE, REACHED, ENDS = "term.value", "term.reached", "term.ends"
 _LOSSES = (
     *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss"),
     *("gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss"),
@@ -30,9 +29,6 @@ _LOSSES = (
 )
 _MOST_TERMS = 16  # of an iteration
 _MOST_PLACES = 64
-_MOST_WALKS = 4  # for each place
-_MOST_NODES = 2000
-_MOST_UNDER = 16
 _MOST_ENDS = 40
 _ADDING = (
     "Add",
@@ -56,12 +52,11 @@ _ADDING = (
 class _Term:
     """A loss of this iteration; its graph is not held."""
 
-    __slots__ = ("reached", "under", "word")
+    __slots__ = ("reached", "word")
 
     def __init__(self, word: str) -> None:
         self.word = word
         self.reached = False
-        self.under: list[Variable] = []
 
     def came(self, gradients: Any) -> None:
         """Gradients have come to it."""
@@ -71,12 +66,10 @@ class _Term:
 class Terms:
     """Watches losses that are reduced to one number."""
 
-    def __init__(self, recorder: Recorder, variables: Variables) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self.variables = variables
         self._open: list[_Term] = []
         self._orders: dict[str, int] = {}  # by place, how many there were in this iteration
-        self._doubted: dict[str, int] = {}  # terms to which no gradients came once, and how often they were walked
         plain_types(recorder.torch)
 
     def install(self, patches: Patches) -> None:
@@ -100,11 +93,6 @@ class Terms:
         term = _Term(f"{place}#{order}#{name}#{name_of(node)}")
         node.register_prehook(term.came)
         self._open.append(term)
-        walks = self._doubted.get(term.word)
-        if walks is not None and walks < _MOST_WALKS and not self.variables.stale:
-            self._doubted[term.word] = walks + 1
-            known = (self.variables.of(tensor) for tensor in _leaves(node))
-            term.under = [one for one in known if one is not None and one.optimizer >= 0]
         head = recorder.head()
         word = term.word
         recorder.later(read_later(output), lambda values: [("scalar", (*head, VALUE, word, values[0]))])
@@ -117,12 +105,6 @@ class Terms:
             if names:
                 self.recorder.scalar(ENDS, f"{from_program(entry.place)}#{'+'.join(sorted(names))}", float(len(names)))
 
-    def passed(self) -> None:
-        """A backward pass has ended: what has gradients now is taught by another loss."""
-        for term in self._open:
-            if term.under:
-                term.under = [one for one in term.under if _bare(one)]
-
     def boundary(self) -> None:
         """An iteration ends."""
         recorder = self.recorder
@@ -132,18 +114,6 @@ class Terms:
             return
         for term in terms:
             recorder.scalar(REACHED, term.word, float(term.reached))
-            if term.reached:
-                continue
-            if len(self._doubted) < _MOST_PLACES:
-                self._doubted.setdefault(term.word, 0)
-            for one in term.under[:_MOST_UNDER]:
-                recorder.scalar(UNDER, term.word, float(one.ident))
-
-
-def _bare(variable: Variable) -> bool:
-    """Whether a parameter has no gradient."""
-    tensor = variable.tensor() if variable.tensor is not None else None
-    return tensor is not None and tensor.is_leaf and tensor.grad is None
 
 
 def _below(root: Any, most: int, ends: Callable[[Any], bool]) -> Iterator[Any]:
@@ -157,14 +127,6 @@ def _below(root: Any, most: int, ends: Callable[[Any], bool]) -> Iterator[Any]:
             if below is not None and id(below) not in seen and len(nodes) <= most:
                 seen.add(id(below))
                 nodes.append(below)
-
-
-def _leaves(root: Any) -> Iterator[Any]:
-    """The parameters that a loss is computed from."""
-    for node in _below(root, _MOST_NODES, lambda node: False):
-        tensor = getattr(node, "variable", None)
-        if tensor is not None:
-            yield tensor
 
 
 def _ends(root: Any) -> list[str]:

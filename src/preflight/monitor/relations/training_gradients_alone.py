@@ -29,7 +29,7 @@ class TrainingGradientsAlone(Relation):
     wakes = frozenset({"forward", "backward", "zero_grad", "step"})
     repeats = 3
     looks = frozenset({"forward", "backward", "zero_grad", "step"})
-    severity = "error"
+    severity = "warning"
     priority = 8
     cause = "the evaluation runs backward() as well, and its gradients are not cleared before the training goes on"
     advice = "evaluate under torch.no_grad(), or call optimizer.zero_grad() before the first backward pass of each step"
