@@ -147,7 +147,7 @@ def test_a_command_of_slurm_that_gives_up_is_read(tmp_path: Path) -> None:
     "line",
     [
         "slurmstepd: error: Setting TMPDIR to /tmp",
-        "slurmstepd: error: couldn't chdir to `/home/u/x': No such file or directory: going to /tmp instead",
+        "slurmstepd: error: couldn't chdir to `/data/x': No such file or directory: going to /tmp instead",
         "slurmstepd: error: common_file_write_content: unable to write 1 bytes to cgroup /sys/fs/cgroup/memory/x: Device or resource busy",
         "srun: error: eio_message_socket_accept: slurm_receive_msg[10.0.0.1]: Zero Bytes were transmitted or received",
         "ERROR: environment variable TRACKER_KEY is not set, logging offline",
@@ -164,7 +164,7 @@ def test_a_run_that_is_done_did_not_fail_of_a_line_that_only_sounds_of_trouble(t
 
 @pytest.mark.parametrize("line", [
     "slurmstepd: error: Setting TMPDIR to /tmp",
-    "slurmstepd: error: couldn't chdir to `/home/u/x': No such file or directory: going to /tmp instead",
+    "slurmstepd: error: couldn't chdir to `/data/x': No such file or directory: going to /tmp instead",
 ])  # fmt: skip
 def test_what_slurm_does_without_is_no_cause(line: str) -> None:
     assert meaning_of_line(line) is None
