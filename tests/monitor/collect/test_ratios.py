@@ -1,8 +1,13 @@
 """Which samples a policy has been trained on before."""
 
-import torch
+from __future__ import annotations
+
+import pytest
 
 from preflight.monitor.collect.ratios import Ratios
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
 
 
 class _Recorder:

@@ -1,12 +1,16 @@
 """Targets that were smoothed before, and such as only look like it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 
 from preflight.monitor.collect import smoothed
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
 
 
 class _Recorder:
