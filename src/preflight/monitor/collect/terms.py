@@ -8,7 +8,6 @@ a hook notes that gradients came.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from .backward import read_later
@@ -116,25 +115,18 @@ class Terms:
             recorder.scalar(REACHED, term.word, float(term.reached))
 
 
-def _below(root: Any, most: int, ends: Callable[[Any], bool]) -> Iterator[Any]:
-    """The operations of a graph, down to those that ``ends`` tells of, and these; one more than the most where it is cut."""
-    nodes, seen = [root], {id(root)}
-    for node in nodes:  # grows as it goes
-        yield node
-        if ends(node):
-            continue
-        for below, _ in node.next_functions:
-            if below is not None and id(below) not in seen and len(nodes) <= most:
-                seen.add(id(below))
-                nodes.append(below)
-
-
 def _ends(root: Any) -> list[str]:
     """Names of what a loss is added up from by arithmetic alone; nothing where that is too much."""
-    names = []
-    for count, node in enumerate(_below(root, _MOST_ENDS, lambda node: name_of(node) not in _ADDING)):
+    nodes, seen, names = [root], {id(root)}, []
+    for count, node in enumerate(nodes):  # grows as it goes
         if count >= _MOST_ENDS:
             return []
-        if name_of(node) not in _ADDING:
-            names.append(name_of(node))
+        name = name_of(node)
+        if name not in _ADDING:
+            names.append(name)
+            continue
+        for below, _ in node.next_functions:
+            if below is not None and id(below) not in seen:
+                seen.add(id(below))
+                nodes.append(below)
     return names
