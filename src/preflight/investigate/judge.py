@@ -9,7 +9,7 @@ import msgspec
 from preflight.investigate.beside.pointers import pointers_of
 from preflight.investigate.calibration import Ground, calibrated
 from preflight.investigate.case.case import Case, Event
-from preflight.investigate.case.events import events_of, events_of_excerpts
+from preflight.investigate.case.events import events_of, events_of_excerpts, order
 from preflight.investigate.case.people import People
 from preflight.investigate.case.unexplained import unexplained
 from preflight.investigate.cause.category import Decided, decide
@@ -38,7 +38,6 @@ from preflight.investigate.course.outlived import (
 from preflight.investigate.course.progress import Progress
 from preflight.investigate.course.remaining import (
     only_ended,
-    order,
     with_again,
     without_caught,
     without_guesses,

@@ -91,6 +91,11 @@ class Case:
         found = self.files.get(file) if file is not None else None
         return found.path if found is not None else "?"
 
+    def lines_behind(self, hit: Hit) -> int:
+        """Return how many lines of its file stand behind a line."""
+        found = self.files.get(hit.file)
+        return (found.lines if found is not None else 0) - hit.line
+
     def corrected(self, time: float | None, node: str | None) -> float | None:
         """Return a time by the reference clock; None where it counts from a start that nothing tells (a boot) and others do not."""
         if time is not None and time < DATED and self._dated:

@@ -12,7 +12,7 @@ from preflight.investigate.case.handed_on import HANDS_ON
 from preflight.investigate.case.launcher_tables import entries_of, of_entry, tables_of
 from preflight.investigate.case.numbering import proven
 from preflight.investigate.case.told import of_hit, of_node, of_raised, of_unknown, placed_of
-from preflight.investigate.case.unexplained import inside
+from preflight.investigate.case.unexplained import inside, spans_of
 from preflight.investigate.cause.exceptions import meaning_of
 from preflight.investigate.cause.excerpt import telling
 from preflight.source.logs.predicates import not_told_by_the_compiler
@@ -38,14 +38,15 @@ def events_of(case: Case) -> tuple[Event, ...]:
         if raised.hit.place not in taken | stopping and not_told_by_the_compiler({}, raised.hit.text)
     ]
     taken.update(event.place for event in found)
+    spans = spans_of(reading.raised)
     found += [
         event
         for unknown in reading.unknown
-        if unknown.first.place not in taken and not inside(unknown.first, reading.raised)
+        if unknown.first.place not in taken and not inside(unknown.first, spans)
         if (event := of_unknown(case, unknown)) is not None
     ]
     found += [of_node(case, event) for event in reading.events if event.hit.place not in taken]
-    return tuple(_left(sorted(found, key=_order)))
+    return tuple(_left(sorted(found, key=order)))
 
 
 def _of_hits(case: Case, broken: Set[Place]) -> tuple[list[Event], set[Place]]:
@@ -150,5 +151,6 @@ def _led_on(event: Event, events: Sequence[Event]) -> bool:
     )
 
 
-def _order(event: Event) -> tuple[float, int, int]:
-    return (event.time if event.time is not None else float("inf"), event.hit.file, event.hit.line)
+def order(event: Event) -> tuple[float, int, int]:
+    """Return what events are put into order by: their time, where they have one, and their place."""
+    return (event.time if event.time is not None else float("inf"), *event.place)

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from preflight.vocabulary.log import Hit, Raised, Unknown
+from preflight.vocabulary.log import Hit, Raised, Unknown, Who
+
+Spans = dict[tuple[int, Who], list[tuple[int, int]]]
+"""By file and writer, the lines of the header and of the exception of each traceback."""
 
 
-def inside(hit: Hit, raised: Sequence[Raised]) -> bool:
+def spans_of(raised: Sequence[Raised]) -> Spans:
+    """Return where tracebacks stand."""
+    found: Spans = {}
+    for one in raised:
+        if one.begins is not None:
+            found.setdefault((one.hit.file, one.hit.who), []).append((one.begins, one.hit.line))
+    return found
+
+
+def inside(hit: Hit, spans: Spans) -> bool:
     """Return whether a line stands above the exception of one of the tracebacks of its writer, below its header."""
-    return any(
-        one.begins is not None
-        and one.hit.file == hit.file
-        and one.begins < hit.line < one.hit.line
-        and one.hit.who == hit.who
-        for one in raised
-    )
+    return any(begins < hit.line < ends for begins, ends in spans.get((hit.file, hit.who), ()))
+
+
+def any_trouble(unknown: Sequence[Unknown]) -> bool:
+    """Return whether there are lines that look like trouble, and not only warn, that nothing explains."""
+    return any(not one.warning for one in unknown)
 
 
 def unexplained(unknown: Sequence[Unknown], raised: Sequence[Raised]) -> list[Unknown]:
     """Return the templates that are left when those of exceptions are taken away, warnings last."""
-    told = {one.hit.place for one in raised}
-    left = [one for one in unknown if one.first.place not in told and not inside(one.first, raised)]
+    told, spans = {one.hit.place for one in raised}, spans_of(raised)
+    left = [one for one in unknown if one.first.place not in told and not inside(one.first, spans)]
     return sorted(left, key=lambda one: one.warning)

@@ -42,7 +42,7 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
     for file, raised in died.items():
         # A bar at zero is drawn once more as a program ends: nothing was done behind it.
         behind = sum(step.file == file and step.line > raised.hit.line and step.step != 0 for step in whole.steps)
-        again = next((one.begun_again for one in whole.reading.files if one.index == file), None)
+        again = whole.files[file].begun_again if file in whole.files else None
         if behind >= _STEPS or (again is not None and again > raised.hit.line):
             found.setdefault(file, []).append(raised.hit.line + 1)
     return found

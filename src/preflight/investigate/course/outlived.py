@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from preflight.investigate.case.case import Case, Event
+from preflight.investigate.case.unexplained import any_trouble
 
 _WARNED = re.compile(
     r"(?:^|: )(?:\w+\.)*[A-Z]\w*Warning: |^\s*(?:warnings\.)?warn\(|^[^A-Za-z]{0,12}m?[\[(]?WARN(?:ING)?[\])]?[^A-Za-z]"
@@ -43,10 +44,9 @@ def without_passed_warnings(case: Case, failing: list[Event]) -> list[Event]:
     """
     if not failing or not all(_may_be_passed(event) for event in failing):
         return failing
-    if any(ending.code for ending in case.endings) or _left_unexplained(case):
+    if any(ending.code for ending in case.endings) or any_trouble(case.reading.unknown):
         return failing
-    lines = {file.index: file.lines for file in case.reading.files}
-    on = all(lines.get(event.hit.file, 0) - event.hit.line >= _WENT_ON for event in failing)
+    on = all(case.lines_behind(event.hit) >= _WENT_ON for event in failing)
     return [] if on else failing
 
 
@@ -66,11 +66,6 @@ def _only_sounds(event: Event) -> bool:
 def _may_be_passed(event: Event) -> bool:
     """Return whether a line only warns, and of what a program can do without."""
     return event.raised is None and event.category in _DONE_WITHOUT and _WARNED.search(event.hit.text) is not None
-
-
-def _left_unexplained(case: Case) -> bool:
-    """Return whether lines that look like trouble are left that nothing explains."""
-    return any(not one.warning for one in case.reading.unknown)
 
 
 def without_trends(failing: list[Event]) -> list[Event]:

@@ -147,7 +147,7 @@ class Progress:
         if event.step is not None or event.hit.line > _SET_UP:
             return False
         if event.id == _OF_OPTIONS:
-            return self._lines_behind(event) >= _LONG and not self._failed_behind(event)
+            return self.case.lines_behind(event.hit) >= _LONG and not self._failed_behind(event)
         if event.id not in _OF_A_START:
             return False
         lines, _ = self._by_file.get((event.hit.file, None), ([], []))
@@ -174,7 +174,7 @@ class Progress:
         file = event.hit.file
         others = (one for one in self.case.events if one.hit.file == file and one is not event and one.id != event.id)
         failed = any(one.role in ("root", "cascade", "confirmation") for one in others)
-        return self._lines_behind(event) >= _SET_UP and not failed
+        return self.case.lines_behind(event.hit) >= _SET_UP and not failed
 
     def _failed_behind(self, event: Event) -> bool:
         """Return whether anything failed behind an event in its file, such as another rank for the same."""
@@ -182,11 +182,6 @@ class Progress:
         told = (one for one in self.case.events if one.hit.file == file and one.hit.line > line)
         ended = (one for one in self.case.endings if one.file == file and one.code)
         return any(one.role in ("root", "cascade", "confirmation", "teardown") for one in told) or any(ended)
-
-    def _lines_behind(self, event: Event) -> int:
-        """Return how many lines of its file stand behind an event."""
-        lines = next((one.lines for one in self.case.reading.files if one.index == event.hit.file), 0)
-        return lines - event.hit.line
 
     def _ranks_told(self, file: int) -> set[int]:
         """Return the ranks that a file tells of, by its steps and its events."""

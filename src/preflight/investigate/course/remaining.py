@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from preflight.investigate.case.case import Case, Event
+from preflight.investigate.case.events import order
 from preflight.vocabulary.signature import Category
 
 _CAUGHT: tuple[Category, ...] = ("usercode", "data")
 _AGAIN = 5
 _LONG = 200
 """So many kinds of such lines, over so many lines of a file: what one of them names ended nothing."""
-
-
-def order(event: Event) -> tuple[float, int, int]:
-    """Return what events are put into order by: their time, where they have one, and their place."""
-    return (event.time if event.time is not None else float("inf"), *event.place)
 
 
 def with_again(failing: list[Event], recovered: list[Event]) -> list[Event]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from preflight.investigate.case.case import Case, Event
+from preflight.investigate.case.unexplained import any_trouble
 from preflight.investigate.cause.category import Decided
 from preflight.investigate.cause.excerpt import without_a_word
 from preflight.investigate.culprit.silence import having_lines
@@ -27,7 +28,8 @@ def state_of(scene: Scene) -> RunState:
         if scene.progress.ended or _all_zero(scene):
             return "ended"
         if case.steps or (
-            any(event.role in ("recovered", "progress") for event in case.events) and not _unexplained(case)
+            any(event.role in ("recovered", "progress") for event in case.events)
+            and not any_trouble(case.reading.unknown)
         ):
             return "running"
         return "hung" if case.reading.flights or case.reading.stacks else "unknown"
@@ -74,11 +76,6 @@ def _broke(scene: Scene, told: list[Event]) -> bool:
     return not any(is_wait(event) and not before(first, event) for event in told)
 
 
-def _unexplained(case: Case) -> bool:
-    """Return whether there are lines that look like trouble and that nothing explains: a start alone then says little."""
-    return any(not one.warning for one in case.reading.unknown)
-
-
 def has_many_lines(scene: Scene) -> bool:
     """Return whether so many lines were read that a trouble would have left one of its known forms in them."""
     return scene.case.reading.lines_read >= _MANY_LINES
@@ -87,7 +84,7 @@ def has_many_lines(scene: Scene) -> bool:
 def is_quiet(scene: Scene) -> bool:
     """Return whether none of many lines tells of trouble, explained or not, or no word of a few."""
     reading = scene.case.reading
-    if scene.failing or _unexplained(scene.case):
+    if scene.failing or any_trouble(scene.case.reading.unknown):
         return False
     texts = [file for file in reading.files if file.kind == "text"]
     return has_many_lines(scene) or (bool(texts) and all(without_a_word(file) for file in texts))

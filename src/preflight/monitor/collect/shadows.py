@@ -20,7 +20,6 @@ from .plain import DEVICES, Outside, impossible, plain_types, simple
 from .recorder import Recorder
 from .roster import Held
 from .scope import variables as names_of
-from .variables import Variables
 
 SLOW, FAST = "kept.slow", "kept.fast"
 _MOST_MATRICES = 6
@@ -38,9 +37,8 @@ Pairs = list[tuple[str, Any, tuple[Any, ...]]]
 class Shadows:
     """Tells the sums of copies and of what they follow."""
 
-    def __init__(self, recorder: Recorder, variables: Variables) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self.variables = variables
         self._misses = 0
         self._follows: dict[str, int] = {}  # by copy, which of several networks that are alike it follows
         plain_types(recorder.torch)

@@ -51,7 +51,7 @@ class Steps:
         self._early = recorder.settings.detail_first  # steps of the first optimizer with looks at what does not step
         self._unheld = 0  # variables of no optimizer, when they were last looked at
         self._casts: dict[int, int] = {}
-        self._shadows = Shadows(recorder, self.variables)
+        self._shadows = Shadows(recorder)
         self._hands = 0  # steps that found parameters written to, where nothing else would have been looked at
         self._idle = 0  # steps of other optimizers since the last one of that whose steps count
 
@@ -123,10 +123,11 @@ class Steps:
             if exact or written or young or early or recorder.evaluated or recorder.iteration % _BEFORE_EVERY == 0:
                 self.states.parameters("before_step", index, exact, held)
             if (exact or early or closer) and self._others(index):
-                self.states.untrained("before_step", self._unstepped(index))
+                rest = self._unstepped(index)
+                self.states.untrained("before_step", rest)
                 self.states.gradients("before_step", -1, False)
-        if exact and look and index == recorder.primary:
-            self._shadows.look(held.pairs(), self._unstepped(index))
+                if exact and index == recorder.primary:
+                    self._shadows.look(held.pairs(), rest)
         if self._steps.get(index, 0) == units.AFTER and recorder.wants(units.NAME):
             units.look(recorder, held.pairs())
         self.groups.tell(optimizer, name, index)
@@ -145,9 +146,9 @@ class Steps:
         if recorder.detail and recorder.casts_cleared:
             seen["casts_idle"] = recorder.casts_idle
         recorder.casts_idle = 0
-        thawed, rest = self.enrolled.thawed(optimizer, held)
+        thawed, still = self.enrolled.thawed(optimizer, held)
         if thawed:
-            seen.update({"thawed": thawed, "still_frozen": rest})
+            seen.update({"thawed": thawed, "still_frozen": still})
         if index == recorder.primary or recorder.detail or young:
             seen["states"] = len(optimizer.state)
         self._opened_in = recorder.iteration
