@@ -10,6 +10,8 @@ from preflight.source.evaluate.library.methods import is_module
 from preflight.source.values import Choice, Dict, Known, Obj, Seq, Value, settle
 
 if TYPE_CHECKING:
+    import ast
+
     from preflight.source.evaluate.machine import Machine
 
 MODEL = Model()
@@ -104,7 +106,7 @@ for _name in WRAPPERS:
         return call(m, inner, c.args, c.kwargs, c.node, c.open)
 
     @MODEL.attribute(_name + ".module", _name + "._orig_mod")
-    def _module(m: Machine, base: Value, name: str, node: object, key: Value | None) -> Value | None:
+    def _module(m: Machine, base: Value, name: str, node: ast.AST, key: Value | None) -> Value | None:
         inner = wrapped(base)
         return inner if inner is not base else None
 
@@ -197,20 +199,20 @@ def module_items(m: Machine | None, base: Obj, node: object = None) -> list[Valu
 
 
 @MODEL.attribute("torch.nn.ModuleList.__getitem__", "torch.nn.Sequential.__getitem__")
-def _module_item(m: Machine, base: Value, name: str, node: object, key: Value | None) -> Value | None:
+def _module_item(m: Machine, base: Value, name: str, node: ast.AST, key: Value | None) -> Value | None:
     from preflight.source.evaluate.attributes import item
 
     parts = module_items(m, base, node) if isinstance(base, Obj) else None
     if parts is None or key is None or not isinstance(base, Obj):
         return None
-    found = item(m, Seq(list(parts)), key, node)  # type: ignore[arg-type]
+    found = item(m, Seq(list(parts)), key, node)
     if isinstance(found, Seq) and base.name == "torch.nn.Sequential":  # a slice is a sequence of its own
-        return m.made("call", base.name, node, [*found.items]) if not found.open else None  # type: ignore[arg-type]
+        return m.made("call", base.name, node, [*found.items]) if not found.open else None
     return found
 
 
 @MODEL.attribute("torch.utils.data.DataLoader.dataset")
-def _loaded(m: Machine, base: Value, name: str, node: object, key: Value | None) -> Value | None:
+def _loaded(m: Machine, base: Value, name: str, node: ast.AST, key: Value | None) -> Value | None:
     """The data set that a loader was made with."""
     given = base.argument(0, "dataset") if isinstance(base, Obj) else None
     held = settle(given) if given is not None else None
@@ -218,13 +220,13 @@ def _loaded(m: Machine, base: Value, name: str, node: object, key: Value | None)
 
 
 @MODEL.attribute("torch.nn.ModuleDict.__getitem__")
-def _module_entry(m: Machine, base: Value, name: str, node: object, key: Value | None) -> Value | None:
+def _module_entry(m: Machine, base: Value, name: str, node: ast.AST, key: Value | None) -> Value | None:
     from preflight.source.evaluate.attributes import item
 
     if isinstance(base, Obj) and base.args and key is not None:
         table = settle(base.args[0])
         if isinstance(table, Dict):
-            return item(m, table, key, node)  # type: ignore[arg-type]
+            return item(m, table, key, node)
     return None
 
 
