@@ -9,9 +9,10 @@ from typing import Any
 from preflight.investigate.series.clues import UNTOLD, Mark, phase_by_marks, phase_by_times
 from preflight.investigate.series.columns import Series
 from preflight.investigate.series.shifts import spread
-from preflight.investigate.series.words import percent, quote_of, seconds
+from preflight.investigate.series.words import percent, quote_of
 from preflight.investigate.statistics.binomial import at_least
 from preflight.vocabulary.incident import SeriesFinding
+from preflight.vocabulary.quantity import format_duration
 
 FALSE_ALARMS = 0.003
 
@@ -53,7 +54,11 @@ def period(series: Series, marks: Sequence[Mark] = ()) -> SeriesFinding | None:
     extra = float(numpy.median(numbers[hit])) - middle
     share = float(extra * len(hit) / numbers.sum())
     named = phase_by_times(series, hit) or phase_by_marks(series, hit, marks)
-    added = f"takes {seconds(extra)} longer" if series.name == "seconds" else f"is {percent(extra / middle)[1:]} longer"
+    added = (
+        f"takes {format_duration(extra)} longer"
+        if series.name == "seconds"
+        else f"is {percent(extra / middle)[1:]} longer"
+    )
     return SeriesFinding(
         kind="periodic",
         series=series.name,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 from preflight.investigate.series.columns import Track
-from preflight.investigate.series.words import quote_of, seconds
+from preflight.investigate.series.words import quote_of
 from preflight.vocabulary.incident import SeriesFinding
+from preflight.vocabulary.quantity import format_duration
 
 FALSE_ALARMS = 0.003
 TIMES = 10.0
@@ -49,8 +50,8 @@ def _silent(tracks: list[Track], until: float) -> SeriesFinding | None:
     return SeriesFinding(
         kind="stopped",
         series="step",
-        text=f"no step for {seconds(waited)} after {'step ' + format(step, ',') if step is not None else 'the last one'}, "
-        f"where the longest pause before was {seconds(longest)}",
+        text=f"no step for {format_duration(waited)} after {'step ' + format(step, ',') if step is not None else 'the last one'}, "
+        f"where the longest pause before was {format_duration(longest)}",
         first_step=step,
         last_step=step,
         false_alarms=FALSE_ALARMS,

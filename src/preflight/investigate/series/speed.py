@@ -10,8 +10,9 @@ from preflight.investigate.series.clues import UNTOLD, Mark, more_work, phase_by
 from preflight.investigate.series.columns import HUGE, OTHER_WORK, TINY, Series, Track, step_seconds
 from preflight.investigate.series.shifts import clipped, find_shift, levels
 from preflight.investigate.series.trends import slope_of
-from preflight.investigate.series.words import grew, longer_than, number, quote_of, seconds
+from preflight.investigate.series.words import grew, longer_than, number, quote_of
 from preflight.vocabulary.incident import SeriesFinding
+from preflight.vocabulary.quantity import format_duration
 
 FEWEST = 20
 """Steps that ranks are compared by; see also ``stragglers``, which tells more than twice as long by fewer."""
@@ -98,7 +99,7 @@ def _stretch(series: Series, tracks: list[Track], base: float, low: int, high: i
     step, end = series.step(low), series.step(high - 1)
     what = "the time of a step" if series.name == "seconds" else f"the time of a step (from {series.name})"
     change = (
-        f"{seconds(base)} to {seconds(slow)}"
+        f"{format_duration(base)} to {format_duration(slow)}"
         if series.name == "seconds"
         else f"{number(1 / base)} to {number(1 / slow)}"
     )
@@ -171,12 +172,12 @@ def _phase(series: Series, tracks: list[Track], before: int, low: int, high: int
         index = max(by, key=lambda one: by[one])
         others = [change for one, change in by.items() if one != index]
         alone = bool(others) and max(others) < 0.5 * by[index] and tracks[index].rank is not None
-        return phase, f"; {phase} took {seconds(by[index])} more" + (
+        return phase, f"; {phase} took {format_duration(by[index])} more" + (
             f", on rank {tracks[index].rank} alone" if alone else ""
         )
     by = grown.get("communication", {})
     if by and max(by.values()) >= 0.5 * total:
-        return "communication", f"; communication took {seconds(min(by.values()))} more or longer on every rank"
+        return "communication", f"; communication took {format_duration(min(by.values()))} more or longer on every rank"
     return None, ""
 
 

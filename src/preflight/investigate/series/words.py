@@ -45,13 +45,6 @@ def grew(ratio: float) -> str:
     return f"is {times(ratio)} what it was" if ratio >= TIMES else f"rose by {percent(ratio - 1)[1:]}"
 
 
-def seconds(value: float) -> str:
-    """A time, in the unit in which it is read best."""
-    if value >= 120:
-        return f"{value / 60:.3g} min" if value < 7200 else f"{value / 3600:.3g} h"
-    return f"{value:.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"
-
-
 def at_step(step: int | None, at: int) -> str:
     """Where it was: the step, or else the value, counted from one."""
     return f"at step {step:,}" if step is not None else f"at value {at + 1:,}"
