@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from preflight.investigate.judge import judge
 from preflight.vocabulary.incident import Incident
 from preflight.vocabulary.log import Reading
@@ -36,3 +38,19 @@ def test_the_headline_names_the_step_at_which_it_began(tmp_path: Path) -> None:
     assert incident.headline.count("at step") == 1
     assert "at step 60" in incident.headline
     assert [moment.count for moment in incident.timeline if "is not a number" in moment.text] == [40]
+
+
+def test_of_the_line_of_a_step_its_own_number_is_told_where_not_all_steps_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from preflight.investigate.course import thinning
+    from preflight.investigate.diagnose import diagnose
+
+    monkeypatch.setattr(thinning, "MOST", 40)
+    log = tmp_path / "train.log"
+    log.write_text(
+        "".join(f"step {step} | loss {2 - step / 100 if step < 81 else float('nan'):.4f}\n" for step in range(130))
+    )
+    incident = diagnose([str(log)]).incident
+    assert incident is not None
+    assert incident.headline.endswith("at step 81")

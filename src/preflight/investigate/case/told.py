@@ -6,6 +6,7 @@ from preflight.investigate.case.case import Case, Event
 from preflight.investigate.case.node_events import alike, category_of, place_of, role_of
 from preflight.investigate.cause.exceptions import meaning_of, meaning_of_line
 from preflight.source.logs.predicates import not_told_by_the_compiler
+from preflight.source.logs.steps import step_of
 from preflight.vocabulary.log import Hit, NodeEvent, Raised, Unknown
 from preflight.vocabulary.signature import Cause, Signature
 
@@ -50,8 +51,14 @@ def of_hit(case: Case, hit: Hit, signature: Signature) -> Event:
         accused=_accused(hit, signature),
         time=time,
         error=hit.time_error + case.clock_error(node),
-        step=case.step_before(hit.file, hit.line, rank),
+        step=_step_of(case, hit, rank),
     )
+
+
+def _step_of(case: Case, hit: Hit, rank: int | None) -> int | None:
+    """Return the step of a line: its own where it is the line of a step, of which not all are kept of many, else the last one before."""
+    own = step_of(hit.text)
+    return own.step if own is not None and own.step is not None else case.step_before(hit.file, hit.line, rank)
 
 
 def of_raised(case: Case, raised: Raised) -> Event:

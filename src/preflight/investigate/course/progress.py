@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from itertools import accumulate
 from math import isfinite
+from typing import TypeVar
 
 from preflight.investigate.case.case import Case, Event
+
+_Told = TypeVar("_Told")
 
 # A rank that fails lets the others finish what is under way, and a line for every step need not be printed at once.
 STEPS_BEHIND = 3
@@ -39,7 +44,7 @@ class Progress:
         """Put the steps into order."""
         self.case = case
         self._tables = _tables(case)
-        self._by_file: dict[tuple[int, int | None], tuple[list[int], list[int]]] = {}
+        self._of_rank: dict[tuple[int, int | None], tuple[list[int], list[int]]] = {}
         self._ranks_in: dict[int, set[int | None]] = {}
         timed: list[tuple[float, int]] = []
         self._nodes: set[str | None] = set()
@@ -50,18 +55,21 @@ class Progress:
             if rank is not None and one.line > self._tables.get(one.file, one.line):
                 continue
             for key in {(one.file, rank), (one.file, None)}:
-                lines, numbers = self._by_file.setdefault(key, ([], []))
+                lines, numbers = self._of_rank.setdefault(key, ([], []))
                 lines.append(one.line)
                 numbers.append(one.step)
             self._ranks_in.setdefault(one.file, set()).add(rank)
             time = case.corrected(one.time, case.people.node_of_who(one.who, one.file))
             if time is not None:
                 timed.append((time, one.step))
-            if time is not None:
                 self._nodes.add(case.people.node_of_who(one.who, one.file))
         timed.sort()
         self._times = [time for time, _ in timed]
-        self._numbers = [number for _, number in timed]
+        # The furthest step at each of these times, and every step that was told: what lies beyond the furthest came after it.
+        self._furthest = list(accumulate((number for _, number in timed), max))
+        self._numbers = sorted({number for _, number in timed})
+        self._steps_in = _by_file(case.steps, lambda one: one.file)
+        self._events_in = _by_file(case.events, lambda one: one.hit.file)
         self._calm = not any(ending.code for ending in case.endings) and not any(
             event.role in ("cascade", "teardown", "confirmation") for event in case.events
         )
@@ -73,8 +81,8 @@ class Progress:
         if own >= STEPS_OF_ITS_OWN or event.time is None or not self._comparable(event):
             return own
         at = bisect_right(self._times, event.time + event.error)
-        first = max(self._numbers[:at], default=event.step if event.step is not None else -1)
-        return max(own, len({number for number in self._numbers[at:] if number > first}))
+        first = self._furthest[at - 1] if at else event.step if event.step is not None else -1
+        return max(own, len(self._numbers) - bisect_right(self._numbers, first))
 
     def _comparable(self, event: Event) -> bool:
         """Return whether the clock of an event can be held against those of the steps.
@@ -92,7 +100,7 @@ class Progress:
         file = event.hit.file
         ranks = self._ranks_in.get(file, set())
         key = (file, event.rank) if event.rank in ranks else (file, None)
-        lines, numbers = self._by_file.get(key, ([], []))
+        lines, numbers = self._of_rank.get(key, ([], []))
         at = bisect_right(lines, event.hit.line)
         first = event.step if event.step is not None else -1
         behind = len({number for number in numbers[at:] if number > first})
@@ -131,7 +139,7 @@ class Progress:
         """Return whether what was no number is one in the last step that the same file tells behind it."""
         if event.category != "numerical" or "nan" not in event.id or event.id == _OF_PREFERENCES:
             return False
-        behind = [one for one in self.case.steps if one.file == event.hit.file and one.line > event.hit.line]
+        behind = [one for one in self._steps_in.get(event.hit.file, ()) if one.line > event.hit.line]
         last = [one.values[name] for one in behind[-1:] for name in ("loss", "grad_norm") if name in one.values]
         return bool(last) and all(isfinite(value) for value in last)
 
@@ -139,8 +147,8 @@ class Progress:
         """Return whether a value that is no number is the last that a file tells of a step: that a run ends mends nothing."""
         if event.category != "numerical" or "nan" not in event.id or event.role != "root":
             return False
-        behind = (one for one in self.case.steps if one.file == event.hit.file and one.line > event.hit.line)
-        return event.id == _OF_PREFERENCES or not any(behind)
+        behind = any(one.line > event.hit.line for one in self._steps_in.get(event.hit.file, ()))
+        return event.id == _OF_PREFERENCES or not behind
 
     def _of_a_start(self, event: Event) -> bool:
         """Return whether a program did not come to its first step for what it imports or is told, and a later one in the file did."""
@@ -150,7 +158,7 @@ class Progress:
             return self.case.lines_behind(event.hit) >= _LONG and not self._failed_behind(event)
         if event.id not in _OF_A_START:
             return False
-        lines, _ = self._by_file.get((event.hit.file, None), ([], []))
+        lines, _ = self._of_rank.get((event.hit.file, None), ([], []))
         return bool(lines) and lines[-1] > event.hit.line
 
     def _only_set_up(self, event: Event) -> bool:
@@ -166,26 +174,25 @@ class Progress:
             return True
         if event.time is not None or event.hit.file in self._ranks_in:
             return False
-        told = [one for one in self.case.steps if one.file != event.hit.file]
-        return self._calm and len(told) >= STEPS_BEHIND
+        told = len(self.case.steps) - len(self._steps_in.get(event.hit.file, ()))
+        return self._calm and told >= STEPS_BEHIND
 
     def _went_on(self, event: Event) -> bool:
         """Return whether a file goes on for long behind a shell's complaint, and nothing else failed in it."""
-        file = event.hit.file
-        others = (one for one in self.case.events if one.hit.file == file and one is not event and one.id != event.id)
+        others = (one for one in self._events_in.get(event.hit.file, ()) if one is not event and one.id != event.id)
         failed = any(one.role in ("root", "cascade", "confirmation") for one in others)
         return self.case.lines_behind(event.hit) >= _SET_UP and not failed
 
     def _failed_behind(self, event: Event) -> bool:
         """Return whether anything failed behind an event in its file, such as another rank for the same."""
         file, line = event.hit.file, event.hit.line
-        told = (one for one in self.case.events if one.hit.file == file and one.hit.line > line)
+        told = (one for one in self._events_in.get(file, ()) if one.hit.line > line)
         ended = (one for one in self.case.endings if one.file == file and one.code)
         return any(one.role in ("root", "cascade", "confirmation", "teardown") for one in told) or any(ended)
 
     def _ranks_told(self, file: int) -> set[int]:
         """Return the ranks that a file tells of, by its steps and its events."""
-        told = self._ranks_in.get(file, set()) | {one.rank for one in self.case.events if one.hit.file == file}
+        told = self._ranks_in.get(file, set()) | {one.rank for one in self._events_in.get(file, ())}
         return {rank for rank in told if rank is not None}
 
     def _done_without(self, event: Event) -> bool:
@@ -195,16 +202,16 @@ class Progress:
             return False
         behind = event.hit.line + _SET_UP
         # Who counts steps, and counts none behind it, may save as it gives up.
-        counted = [step.line for step in self.case.steps if step.file == file]
+        counted = [step.line for step in self._steps_in.get(file, ())]
         gave_up = bool(counted) and max(counted) < event.hit.line
         work = [name for name in _DONE if not (gave_up and name == _SAVED)]
-        return any(one.id in work and one.hit.file == file and one.hit.line >= behind for one in self.case.events)
+        return any(one.id in work and one.hit.line >= behind for one in self._events_in.get(file, ()))
 
     def _stopped_behind(self, event: Event) -> bool:
         """Return whether the job of an event was ended from outside after it, and nothing else failed in its file."""
         if any(one.hit.file == event.hit.file for one in self.case.reading.raised):
             return False
-        others = [one for one in self.case.events if one.hit.file == event.hit.file and one.hit.line > event.hit.line]
+        others = [one for one in self._events_in.get(event.hit.file, ()) if one.hit.line > event.hit.line]
         roots = {one.category for one in others if one.role == "root"}
         return any(one.category == "preemption" for one in others) and roots <= {"preemption"}
 
@@ -232,6 +239,14 @@ class Progress:
     def last_step(self) -> int | None:
         """The last step that was told."""
         return max((one.step for one in self.case.steps if one.step is not None), default=None)
+
+
+def _by_file(told: Iterable[_Told], file: Callable[[_Told], int]) -> dict[int, list[_Told]]:
+    """Return what was told, in its order, by the file that it stands in."""
+    found: dict[int, list[_Told]] = {}
+    for one in told:
+        found.setdefault(file(one), []).append(one)
+    return found
 
 
 def _tables(case: Case) -> dict[int, int]:
