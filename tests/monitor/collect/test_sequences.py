@@ -366,6 +366,20 @@ def test_targets_that_lie_in_another_order_than_their_scores_are_told() -> None:
     turned = checkpoint(lambda given: given.transpose(0, 1), rows, use_reentrant=True)  # what is done in it is not seen
     assert swapped(turned, goal.T) < 0
     assert swapped(nn.LSTM(DIM, DIM)(rows.transpose(0, 1))[0], goal.T) < 0
+    for recurrent in (nn.LSTM(DIM, DIM, 2, batch_first=True), nn.RNN(DIM, DIM, batch_first=True)):  # fused, written out
+        said = recurrent(rows)[0]
+        assert swapped(said, goal.T) == 1
+        assert swapped(said, goal) < 0
+        assert swapped(said.transpose(0, 1), goal.T) < 0
+        assert swapped(said + rows, goal.T) == 1
+        assert swapped(said + torch.stack(rows.unbind(1), 1), goal.T) == 1
+    cell, steps = nn.GRUCell(DIM, DIM), []
+    for row in rows.unbind(1):  # a loop of the program's own
+        steps.append(cell(row, *steps[-1:]))
+    assert swapped(torch.stack(steps, 1), goal.T) == 1
+    assert swapped(torch.stack(steps, 1), goal) < 0
+    assert swapped(torch.stack(steps), goal.T) < 0  # both lie positions first
+    assert swapped(torch.stack(steps, -2), goal.T) < 0  # not told on which axis that is
 
 
 def test_weights_of_an_attention_that_sum_to_one_elsewhere_are_told() -> None:

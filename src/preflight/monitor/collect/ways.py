@@ -27,9 +27,9 @@ _SWAPS = frozenset(("Transpose", "Permute"))
 def straight(graph: Graph, table: int, length: int) -> tuple[bool, bool, bool, bool]:
     """Whether what a table gives for a position goes into what is said at that position, and how.
 
-    The second is whether the way leads through a recurrent layer that goes forward, as it does where each position
+    The second is whether a way leads through a recurrent layer that goes forward, as it does where each position
     knows those before it; the third whether the two axes of the table change places on it; the fourth whether it is known of
-    each way, none of which leads through a recurrent layer, that they do not.
+    each way that they do not.
     """
     goal = graph.nodes[table]
     open_: list[tuple[Any, int, bool, tuple[Any, ...]]] = [
@@ -39,16 +39,15 @@ def straight(graph: Graph, table: int, length: int) -> tuple[bool, bool, bool, b
     ]
     seen: set[tuple[int, bool]] = set()
     found: list[bool] = []
+    through: list[bool] = []  # of the ways through a recurrent layer
     kept = True
     while open_:
         node, number, recurrent, moves = open_.pop()
         if node is goal:
             if not _in_place(moves):
                 continue
-            if recurrent:
-                return True, True, _turned(moves), False
-            found.append(_turned(moves))
-            kept = kept and {name_of(one) for one in moves} <= _SWAPS and _told(moves) and not found[-1]
+            (through if recurrent else found).append(_turned(moves))
+            kept = kept and {name_of(one) for one in moves} <= _SWAPS and _told(moves) and not _turned(moves)
             continue
         if node is None or (id(node), recurrent) in seen or len(seen) > _MOST_NODES:
             continue
@@ -56,8 +55,10 @@ def straight(graph: Graph, table: int, length: int) -> tuple[bool, bool, bool, b
         kept = kept and (
             node.name()[-1:].isdigit() or name_of(node) == "AccumulateGrad"
         )  # not the program's own function
-        moved = (*moves, node) if name_of(node) in _MOVING else moves
+        moved = (*moves, node) if name_of(node) in _MOVING or _laid_elsewhere(node) else moves
         open_ += [(child, at, recurrent or again, moved) for child, at, again in _onward(node, number, length)]
+    if through:
+        return True, True, through[0], kept
     return bool(found), False, bool(found) and all(found), bool(found) and kept
 
 
@@ -68,7 +69,10 @@ def _onward(node: Any, number: int, length: int) -> list[tuple[Any, int, bool]]:
         forward = number == 0 and not getattr(node, "_saved_bidirectional", False)
         return [(*children[0], True)] if forward and children else []
     if name == "Stack" and len(children) >= _LEAST_STEPS:
-        return [(*way, True) for way in _first_step(children[0][0])]
+        unbound = _unbound(children[0][0])
+        if unbound is None or not (unbound._saved_dim == node._saved_dim or _laid_elsewhere(node)):
+            return []  # or it is not told along which axis the steps lie
+        return [(*way, True) for way in unbound.next_functions if way[0] is not None]
     if name == "Slice":
         start, end = (getattr(node, f"_saved_{word}", 0) for word in ("start", "end"))
         return [(*child, False) for child in children] if start == 0 and end >= length - 2 else []
@@ -93,6 +97,9 @@ def _turned(moves: tuple[Any, ...]) -> bool:
     first, second = 0, 1
     for node in reversed(moves):
         name = name_of(node)
+        if name == "Stack":
+            first, second = second, first
+            continue
         packed = getattr(node, "_saved_batch_first", None) if name == "PackPaddedSequence" else False
         if name in ("Unsqueeze", "Squeeze") or packed is None:
             return False  # the axes are counted anew, or it is not told how they were
@@ -124,8 +131,16 @@ def _told(moves: tuple[Any, ...]) -> bool:
     ) and all(len(node._saved_dims) > 2 for node in moves if name_of(node) == "Permute")
 
 
-def _first_step(node: Any) -> list[tuple[Any, int]]:
-    """What a recurrent layer that was written out is given for all steps, from what it gives at the first."""
+def _laid_elsewhere(node: Any) -> bool:
+    """Whether the steps of a recurrent layer that was written out lay on one of the first two axes and are stacked on the other."""
+    if name_of(node) != "Stack" or len(node.next_functions) < _LEAST_STEPS:
+        return False
+    unbound = _unbound(node.next_functions[0][0])
+    return unbound is not None and {unbound._saved_dim, node._saved_dim} == {0, 1}
+
+
+def _unbound(node: Any) -> Any:
+    """What takes apart what a recurrent layer that was written out is given for all steps, from what it gives at the first."""
     open_, seen = [node], set[int]()
     while open_:
         one = open_.pop()
@@ -135,7 +150,7 @@ def _first_step(node: Any) -> list[tuple[Any, int]]:
         for child, number in one.next_functions:
             if child is not None and name_of(child) == "Unbind":
                 if number == 0:
-                    return [pair for pair in child.next_functions if pair[0] is not None]
+                    return child
             elif child is not None and (name_of(child) == "UnsafeSplit" or name_of(child) not in _MIXING):
                 open_.append(child)
-    return []
+    return None

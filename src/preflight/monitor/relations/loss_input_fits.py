@@ -42,6 +42,7 @@ class LossInputFits(Relation):
     a complaint: gradients vanish, the loss cannot fall below a floor, or it falls without limit.
     Logarithms of probabilities that are weighted with targets and added up over the last dimension are to be normalised
     over this one.
+    A softmax over the samples makes these compete for a class; a cross entropy on top of it tells each sample by itself.
     Scores are fine where the loss also has the logarithm of the sum of their exponentials: a cross entropy in two terms.
     Scores that went through a ReLU cannot speak against a class, and those at zero get no gradient.
     A softmax over a dimension of size one gives 1 whatever comes in; of a single number it is not told, because scores
@@ -102,6 +103,11 @@ class LossInputFits(Relation):
         ]
         yield [Mini().window(("backward", {"args": {"tail": rows}}))]
         yield _linear("LogSoftmax")
+        yield _backward(("NllLoss", "LogSoftmax", "LogSoftmax", "Addmm"))  # twice over the classes is as once
+        yield _chain(
+            ["NllLoss", [], None], ["LogSoftmax", [8, 8], 1], ["LogSoftmax", [8, 8], 0]
+        )  # of samples with samples
+        yield _chain(["NllLoss", [], None], ["LogSoftmax", [8, 6], 1], ["T", [8, 6], None], ["LogSoftmax", [6, 8], 0])
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -117,6 +123,7 @@ class LossInputFits(Relation):
         yield _backward(("BinaryCrossEntropyWithLogits", "Squeeze", "Relu", "Addmm"))
         yield _weighted(-1, 0)
         yield _backward(("NllLoss", "LogSoftmax", "Addmm"), classes=1)
+        yield _chain(["NllLoss", [], None], ["LogSoftmax", [8, 6], 1], ["LogSoftmax", [8, 6], 0])
 
 
 def misfit(tail: Tail, node: Node) -> Misfit | None:
@@ -141,7 +148,27 @@ def _twice(tail: Tail, node: Node) -> Misfit | None:
         names = (loss, word, *(() if binary else ("log_softmax",)))
         own = "sigmoid" if binary else "log_softmax"
         return Misfit("twice", names, "scores", f"the result of {word}, to which {own} is applied again")
-    return _constant(tail, node) if node.name == "LogSoftmax" else None
+    if node.name != "LogSoftmax":
+        return None
+    direct = all(one.name in _LOG_LOSSES for one in tail.users(node))
+    return _constant(tail, node) or (_among_samples(tail, node) if direct else None)
+
+
+def _among_samples(tail: Tail, node: Node) -> Misfit | None:
+    """A log_softmax over the samples of a matrix, to which a cross entropy is applied as it is.
+
+    A square matrix may hold the scores of samples with each other.
+    """
+    place = node.below[0] if node.below else -1
+    while 0 <= place < len(tail.nodes) and tail.nodes[place].name in _ELEMENTWISE:
+        place = tail.nodes[place].below[0] if len(tail.nodes[place].below) == 1 else -1
+    source = tail.nodes[place] if 0 <= place < len(tail.nodes) else None
+    if source is None or source.name != "LogSoftmax" or not source.shape or source.dim is None:
+        return None
+    if len(source.shape) != 2 or source.dim % 2 or min(source.shape) < 2 or source.shape[0] == source.shape[1]:
+        return None
+    seen = f"a log_softmax over dimension 0 of {source.shape}, the samples"
+    return Misfit("dimension", ("cross_entropy", "log_softmax"), "scores for each sample by itself", seen)
 
 
 def _summed(tail: Tail, node: Node) -> Misfit | None:
@@ -246,6 +273,13 @@ _WORDS = {
 def _backward(names: tuple[str, ...], dim: int = 1, classes: int = 6, samples: int = 8) -> list[Window]:
     told: list[Any] = [[name, [samples, classes], dim, [at + 1]] for at, name in enumerate(names)]
     told[-1][3] = []
+    return [Mini({"model.weight": {}}).window(("backward", {"args": {"tail": told}}))]
+
+
+def _chain(*above: list[Any]) -> list[Window]:
+    """Operations, the loss first, over a product with weights."""
+    told: list[Any] = [[*one, [at + 1]] for at, one in enumerate(above)]
+    told.append(["Addmm", above[-1][1], None, []])
     return [Mini({"model.weight": {}}).window(("backward", {"args": {"tail": told}}))]
 
 
