@@ -236,3 +236,29 @@ def read_again(context: str) -> list[Window]:
 def test_what_was_fetched_without_gradients_is_not_trained_on() -> None:
     assert alarms("batches-advance", read_again("nograd")) == 0
     assert alarms("batches-advance", read_again("grad")) == 1
+
+
+def passed_over(*rows: Any) -> list[Window]:
+    """Steps on batches of one loader, with passes of another kind before the last one."""
+    mini = Mini({"model.weight": {}, "average.weight": UNHELD})
+    drops = {"args": {"training": True, "dropouts": 1, "dropout": 1}}
+    train: Any = ("fetch loader0", ("forward model", drops), "backward", "step optimizer0:SGD")
+    told = [row if isinstance(row, str) else (row[0], {**drops, **row[1]}) for row in rows]
+    return [*(mini.window(*train) for _ in range(5)), mini.window(*told), mini.window(*train)]
+
+
+def test_passes_with_gradients_are_an_evaluation_only_where_nothing_can_come_of_them() -> None:
+    other: Any = ("fetch loader1", ("forward model", {"context": "grad"}))
+    assert alarms("evaluation-mode", passed_over(*other, *other)) == 1
+    assert alarms("evaluation-mode", passed_over(*other)) == 0  # with the next batch of the training, in one loss
+    assert alarms("evaluation-mode", passed_over(*other, *other, "backward")) == 0
+    assert alarms("evaluation-mode", passed_over(*other, *other, "autograd.grad")) == 0
+    assert alarms("evaluation-mode", passed_over(*other, other[1])) == 0  # two views of one batch
+    skipped: Any = ("fetch loader0", other[1])
+    assert alarms("evaluation-mode", passed_over(*skipped, *skipped)) == 0
+
+
+def test_a_copy_of_a_trained_model_is_evaluated_in_passes_over_a_loader() -> None:
+    acts: Any = ("forward average", {"context": "nograd"})
+    assert alarms("evaluation-mode", passed_over("fetch loader1", acts)) == 1
+    assert alarms("evaluation-mode", passed_over(acts)) == 0  # on what the training was given last
