@@ -212,7 +212,7 @@ def test_a_mask_that_hides_no_padding_is_seen_where_the_loss_is_over_texts() -> 
     for kind, right, wrong in (("by hand", hidden, nothing), ("fused", ~hidden, ~nothing)):
         assert attended(kind, right.expand(6, 1, LENGTH, LENGTH)) == 0
         assert attended(kind, wrong.expand(6, 1, LENGTH, LENGTH)) == 1
-        assert attended(kind, None) is None
+        assert attended(kind, None) in (None, -1)
 
 
 class Recurrent(nn.Module):
@@ -401,6 +401,25 @@ def test_weights_of_an_attention_that_sum_to_one_elsewhere_are_told() -> None:
         assert numbers(next_token(Weighed(axis), IDS))["crosswise"] == share
     assert numbers(next_token(Weighed(-2, divided=True), IDS))["crosswise"] < 0
     assert numbers(next_token(Model("causal"), IDS))["crosswise"] < 0
+
+
+@pytest.mark.parametrize("length", [5, 12])
+def test_attention_among_things_that_are_no_tokens_is_told_where_it_is_square(length: int) -> None:
+    ask, head, given = nn.Linear(DIM, 3 * DIM), nn.Linear(DIM, 1), torch.randn(4, length, DIM)
+
+    def told(axis: int, queries: int = length, divided: bool = False) -> float | None:
+        query, key, value = (one.unflatten(-1, (2, -1)).transpose(1, 2) for one in ask(given).chunk(3, -1))
+        weights = (query[:, :, :queries] @ key.transpose(-1, -2)).softmax(axis)
+        weights = weights / weights.sum(-1, keepdim=True) if divided else weights
+        mixed = (weights @ value).transpose(1, 2).flatten(2)
+        found = Sequences(torch).of("here", functional.mse_loss(head(mixed), given[:, :queries, :1]))
+        values = None if found is None else found.values()
+        return None if values is None else dict(zip(NAMES, values[0], strict=True))["crosswise"]
+
+    for axis, share in ((-1, 0), (3, 0), (1, 1), (-2, 1)):
+        assert told(axis) == share
+    assert told(-2, queries=length - 1) is None  # fewer queries, which compete for what they are given
+    assert told(-2, divided=True) is None
 
 
 @pytest.mark.parametrize("heads_last", [False, True])

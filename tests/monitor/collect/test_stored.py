@@ -126,3 +126,43 @@ def test_names_that_two_networks_have_tell_of_no_copy() -> None:
             with torch.no_grad():
                 averaged(shadow, critic)
     assert not [row for row in kept.table("scalar") if row["name"].startswith("kept.")]
+
+
+class Twofold(torch.nn.Module):
+    """A network of which one part is an average of another one; ``lists`` names both by numbers."""
+
+    def __init__(self, lists: bool = False) -> None:
+        super().__init__()
+        parts = [torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 4)) for _ in range(2)]
+        parts[1].load_state_dict(parts[0].state_dict())
+        self.fast, self.slow = parts
+        if lists:
+            del self.fast, self.slow
+            self.layers = torch.nn.ModuleList(parts)
+        self.pair = parts[:1], parts[1:]
+        parts[1].requires_grad_(False)
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_a_part_of_a_model_that_is_an_average_of_another_part_is_told_with_it(lists: bool) -> None:
+    torch.manual_seed(0)
+    model = Twofold(lists)
+    ((fast,), (slow,)) = model.pair
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recorded() as kept:
+        for _ in range(3):
+            optimizer.zero_grad()
+            (fast(torch.randn(8, 4)) - slow(torch.randn(8, 4))).square().sum().backward()
+            optimizer.step()
+            with torch.no_grad():
+                for old, new in zip(slow.parameters(), fast.parameters(), strict=True):
+                    old.lerp_(new, 0.25)
+    told = {(row["i"], row["name"], row["object"]): row["value"] for row in kept.table("scalar")}
+    names = {name for _, kind, name in told if kind.startswith("kept.")}
+    if lists:
+        assert not names  # layers of a list are no copies of each other
+        return
+    assert names == {"model.slow#0.weight", "model.slow#2.weight"}
+    for name in names:
+        old, new, first = told[1, "kept.slow", name], told[2, "kept.slow", name], told[2, "kept.fast", name]
+        assert (new - first) / (old - first) == pytest.approx(0.75, rel=1e-3)

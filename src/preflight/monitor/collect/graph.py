@@ -107,16 +107,19 @@ class Graph:
                 return Attention(self, place)
         return None
 
-    def crosswise(self) -> float | None:
+    def crosswise(self, square: bool = False) -> float | None:
         """Whether weights of an attention were made to sum to one over another axis than that which they go over.
 
-        None where no attention is written out so that it can be told.
+        None where no attention is written out so that it can be told; ``square`` asks only for those with as many queries
+        as keys: queries that are fewer, as slots are, may compete for what they are given.
         """
         told = None
         for place, _ in islice(self.named(*SOFTMAX), _MOST_WRITTEN):
             result = self.held(place, "_saved_result")
             product = self._product(place, ("Permute",))
             if result is None or result.dim() < 3 or product < 0 or self.names[product] == "Mm":
+                continue
+            if square and (result.shape[-1] != result.shape[-2] or result.shape[-1] < 2):
                 continue
             if not self._weighs(place, result):
                 continue

@@ -77,7 +77,10 @@ class Sequences:
             self.packed = True  # a torch that is asked in another way
 
     def of(self, place: str, loss: Any) -> Pending | None:
-        """Numbers of each table of tokens, in the order of ``NAMES``; None where there is nothing to tell."""
+        """Numbers of each table of tokens, in the order of ``NAMES``; None where there is nothing to tell.
+
+        Without a table, what is known of attentions among as many things as they go over is told in a row of its own.
+        """
         looks = self._looks.get(place, 0)
         if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
             return None
@@ -91,11 +94,21 @@ class Sequences:
         if not targets:
             tables = [one for one in tables if _masked(graph, one) or placed(self.torch, graph, one)]
         if not tables or len({one.values.device for one in targets} | {one.ids.device for one in tables}) != 1:
-            return None
+            return self._alone(graph)
         with Outside(self.torch):
             across = graph.crosswise()
             told = self.torch.stack([self._numbers(graph, table, targets, across) for table in tables])
             return Pending([to_host(self.torch, told)], lambda read: read[0])
+
+    def _alone(self, graph: Graph) -> Pending | None:
+        torch = self.torch
+        across = graph.crosswise(square=True)
+        if across is None:
+            return None
+        with Outside(torch):
+            told = torch.full((1, len(NAMES)), -1.0)
+            told[0, NAMES.index("crosswise")] = across
+            return Pending([to_host(torch, told)], lambda read: read[0])
 
     def _numbers(self, graph: Graph, table: Table, targets: list[_Targets], across: float | None) -> Any:
         torch = self.torch

@@ -57,7 +57,7 @@ class Shadows:
         by_root: dict[str, dict[str, Any]] = {}
         for root, name, tensor in trained:
             by_root.setdefault(root, {})[name] = tensor
-        found = self._of_modules(by_root, rest)
+        found = self._of_modules(by_root, rest) + _of_parts(trained, [*rest, *held])
         if self._misses < _PATIENCE:
             tables = list(self._of_tables([(name, tensor) for _, name, tensor in trained]))
             self._misses = 0 if tables else self._misses + 1
@@ -122,6 +122,38 @@ class Shadows:
             ]
 
         recorder.later(Pending([told], lambda read: read[0]), rows)
+
+
+def _of_parts(trained: list[tuple[str, str, Any]], others: Held) -> list[tuple[str, Pairs]]:
+    """Parts of a network that are not trained, with weights of the names and shapes of another part that is: ``encoder_k``.
+
+    The layers of a list are named by numbers, and are no copies of each other.
+    """
+    by_rest: dict[tuple[str, str], dict[str, Any]] = {}  # by the names before and behind a part: by that part's name
+    for root, name, tensor in trained:
+        for before, part, behind in _splits(f"{root}.{name}"):
+            by_rest.setdefault((before, behind), {})[part] = tensor
+    groups: dict[tuple[str, str, str], Pairs] = {}
+    for variable, slow in others:
+        if variable.kind != "parameter" or slow.requires_grad or slow.dim() < 2:
+            continue
+        for before, part, behind in _splits(variable.name):
+            for other, fast in by_rest.get((before, behind), {}).items():
+                if other != part and _fits(slow, fast):
+                    groups.setdefault((before, part, other), []).append((behind, slow, (fast,)))
+    found: dict[str, list[Pairs]] = {}
+    for (before, part, _), pairs in groups.items():
+        if len(pairs) >= _LEAST_PAIRS:
+            found.setdefault(f"{before}.{part}", []).append(pairs)
+    return [(word, several[0]) for word, several in found.items() if len(several) == 1]
+
+
+def _splits(name: str) -> Iterator[tuple[str, str, str]]:
+    """The name of a weight in a network, apart at each module on the way to it that is not named by a number."""
+    parts = name.split(".")
+    for at in range(1, len(parts) - 1):
+        if not parts[at].isdigit():
+            yield ".".join(parts[:at]), parts[at], ".".join(parts[at + 1 :])
 
 
 def _fits(slow: Any, fast: Any) -> bool:

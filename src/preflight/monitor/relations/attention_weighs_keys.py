@@ -16,9 +16,9 @@ class AttentionWeighsKeys(Relation):
     A softmax over another axis (the heads, the queries, the samples) gives weights that compete with those of others
     instead: how much of what a position attends to arrives is left to chance, and a mask hides nothing any more. All
     shapes fit, and the loss falls.
-    Judged are attentions over tokens that are written out with a softmax over products, whose result weighs the values as
-    it is. One that is divided by its sum first, as in slot attention, and one that is turned before, as in linear
-    attention, are not.
+    Judged are attentions that are written out with a softmax over products, whose result weighs the values as it is. One
+    that is divided by its sum first, as in slot attention, and one that is turned before, as in linear attention, are not.
+    Of things other than tokens (parts of a picture, moments of a series) those are judged that have as many queries as keys.
     """
 
     name = "attention-weighs-keys"

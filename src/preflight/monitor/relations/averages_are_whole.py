@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.views.copies import Copies, untrained
+from preflight.monitor.views.copies import Copies, is_trained
 from preflight.monitor.views.fingerprints import looks_of
 from preflight.monitor.window import State, Window
 
@@ -20,7 +20,7 @@ class AveragesAreWhole(Relation):
     Momentum encoders, target networks and averages of weights begin as copies of trained weights and are moved by the
     program itself. Where it leaves a part out (a projection head that was added later), that part keeps its first values,
     and what comes out of the copy no longer belongs together.
-    Judged are matrices that no optimizer holds and that had every bit of a trained one before the first step: where the
+    Judged are matrices that no optimizer steps and that had every bit of a trained one before the first step: where the
     trained one moves, none of its copies does, and other copies of the same model move each time.
     A frozen teacher and a reference model rest as a whole and are not meant.
     """
@@ -44,11 +44,14 @@ class AveragesAreWhole(Relation):
             self._seen.update(look.moved)
             self._seen.update(look.rested)
             self._moved.update(look.moved)
-        for state in untrained(window, "before_step"):
-            yield from self._judge(state, window)
+        for state in window.states:
+            if state.moment == "before_step" and state.what == "parameter" and state.bits:
+                yield from self._judge(state, window)
 
     def _judge(self, state: State, window: Window) -> Iterator[Example]:
-        known = [ident for ident in state.ids if self._seen.get(ident, 0) >= _INTERVALS]
+        variables = window.run.variables
+        resting = [ident for ident in state.ids if ident in variables and not is_trained(variables[ident])]
+        known = [ident for ident in resting if self._seen.get(ident, 0) >= _INTERVALS]
         moving = [ident for ident in known if self._moves(ident) and self._copies.originals(ident, window, exact=False)]
         if not moving:
             return
@@ -93,15 +96,17 @@ class AveragesAreWhole(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(body=True, head=False)
+        yield _run(body=True, head=False, held=True)
 
 
-def _run(body: bool, head: bool) -> list[Window]:
+def _run(body: bool, head: bool, held: bool = False) -> list[Window]:
+    """Five steps in which copies of a body and of a head move or not; ``held`` where the optimizer was given them, too."""
     mini = Mini(
         {
             "model.body.weight": {},
             "model.head.weight": {},
-            "model.slow_body.weight": {"optimizer": -1, "trainable": False},
-            "model.slow_head.weight": {"optimizer": -1, "trainable": False},
+            "model.slow_body.weight": {"optimizer": 0 if held else -1, "trainable": False},
+            "model.slow_head.weight": {"optimizer": 0 if held else -1, "trainable": False},
         }
     )
     windows = []
@@ -111,6 +116,7 @@ def _run(body: bool, head: bool) -> list[Window]:
             "model.slow_body.weight": (1.0 + body * step / 9, 10 + 100 * body * step),
             "model.slow_head.weight": (2.0 + head * step / 9, 20 + 100 * head * step),
         }
-        rows = (("before", own, {"optimizer": 0}), ("before", slow, {"optimizer": -1}))
+        apart = (("before", own, {"optimizer": 0}), ("before", slow, {"optimizer": -1}))
+        rows = (("before", own | slow, {"optimizer": 0}),) if held else apart
         windows.append(mini.window("backward", *rows, "step optimizer0:SGD"))
     return windows

@@ -22,6 +22,8 @@ _CLEAR = 1000
 _ALIKE = 0.02
 """How far shares that are one may lie apart, of the share that is kept or of that which is not, beside rounding."""
 _INTERVALS = 2
+_MOST_RESTS = 2
+"""Steps in a row after which an average is as it was, between two that move it."""
 _PAIRS = 2
 
 
@@ -43,7 +45,9 @@ class AveragesKeepTheirPast(Relation):
     by name, a list in order), whose matrices have the shapes of trained ones. An average is linear: with each step the sum
     over each of its matrices keeps the same share of its distance from the sum over the trained one. Where these shares are
     the same to a few hundredths for all matrices, in two steps in a row, they are its decay; what moves otherwise is no
-    average, one whose share grows from step to step is warmed up, and a share of nought is a copy.
+    average, one whose share grows from step to step is warmed up, and a share of nought is a copy. A step or two between
+    them after which the copy is as it was, as with policies that are delayed, do not count; what is moved more seldom may
+    be moved far.
     """
 
     name = "averages-keep-their-past"
@@ -57,6 +61,7 @@ class AveragesKeepTheirPast(Relation):
     def __init__(self) -> None:
         self._last: dict[str, _Look] = {}
         self._shares: dict[str, list[float]] = {}  # by average, the share kept in each of the last intervals
+        self._rests: dict[str, int] = {}  # by average, the steps in a row after which it was as before
 
     def see(self, window: Window) -> Iterator[Example]:
         for word, now in _looks(window).items():
@@ -65,7 +70,9 @@ class AveragesKeepTheirPast(Relation):
             if before is None or now.step != before.step + 1:
                 self._shares.pop(word, None)
                 continue
-            yield self._judge(word, _share(before, now), window)
+            rests = self._rests[word] = self._rests.get(word, 0) + 1 if now.slow == before.slow else 0
+            if not 0 < rests <= _MOST_RESTS:
+                yield self._judge(word, _share(before, now), window)
 
     def _judge(self, word: str, share: float | None, window: Window) -> Example:
         known = self._shares.setdefault(word, [])
@@ -106,11 +113,13 @@ class AveragesKeepTheirPast(Relation):
         yield _run([1.0, 1.0, 1.0])  # left as it is
         yield _run([0.004, 0.04, 0.09])  # warmed up
         yield _run([0.05, 0.05, 0.05], turned=0.02)  # no average: its matrices do not move alike
+        yield _run([0.05, 1.0, 1.0, 1.0, 0.05])  # seldom
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([0.01, 0.01, 0.01])
         yield _run([1.01, 1.01, 1.01])
+        yield _run([0.01, 1.0, 0.01, 1.0])
 
 
 def _looks(window: Window) -> dict[str, _Look]:

@@ -1,4 +1,4 @@
-"""Which weights that no optimizer holds are copies of weights that one does: targets, teachers, averages."""
+"""Which weights that no optimizer steps are copies of weights that one does: targets, teachers, averages."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ with it already; those of matrices that were drawn apart differ by a thousandth 
 def begun_alike(norm: float, other: float) -> bool:
     """Whether an average and what it follows may have begun as the same weights, by their norms when they were first seen."""
     return abs(other - norm) <= _AVERAGED * min(norm, other)
+
+
+def is_trained(one: Variable) -> bool:
+    """Whether an optimizer steps a parameter: one that needs no gradient is only held by it."""
+    return one.optimizer >= 0 and one.trainable
 
 
 class Copies:
@@ -30,7 +35,7 @@ class Copies:
     def originals(self, ident: int, window: Window, exact: bool) -> list[Variable]:
         """Trained matrices that a weight equalled at first: in every bit, or in norm where it may have moved since."""
         copy = window.run.variables.get(ident)
-        if copy is None or copy.optimizer >= 0 or len(copy.shape) < 2 or ident not in self._first:
+        if copy is None or is_trained(copy) or len(copy.shape) < 2 or ident not in self._first:
             return []
         norm, bits = self._first[ident]
         if not norm or norm != norm:
