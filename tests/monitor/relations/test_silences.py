@@ -262,3 +262,18 @@ def test_a_copy_of_a_trained_model_is_evaluated_in_passes_over_a_loader() -> Non
     acts: Any = ("forward average", {"context": "nograd"})
     assert alarms("evaluation-mode", passed_over("fetch loader1", acts)) == 1
     assert alarms("evaluation-mode", passed_over(acts)) == 0  # on what the training was given last
+
+
+def read_beside(**told: int) -> list[Window]:
+    """Steps of a model, beside which another one of other shapes, at rest, is read in training mode."""
+    mini = Mini({"model.weight": {}, "teacher.weight": {**UNHELD, "shape": [8, 4]}})
+    read = ("forward teacher", {"context": "nograd", "args": {"training": True, **told}})
+    rests = ("before", {"teacher.weight": (1.0, 7)}, {"optimizer": -1})
+    return [mini.window(read, "forward model", "backward", rests, "step optimizer0:SGD") for _ in range(4)]
+
+
+def test_a_model_at_rest_may_estimate_its_statistics_or_have_none() -> None:
+    assert alarms("reference-in-evaluation", read_beside(norms=2, norm=2)) == 1
+    assert alarms("reference-in-evaluation", read_beside(norms=2, norm=2, estimating=2)) == 0
+    assert alarms("reference-in-evaluation", read_beside(norms=2, norm=0)) == 0
+    assert alarms("reference-in-evaluation", read_beside()) == 0

@@ -25,6 +25,8 @@ class ReferenceInEvaluation(Relation):
     frozen is judged then, too, where its optimizer is gone and it is given what the trained model is given, once in a step.
     So are parts of a model that is trained, where another part of it gives out something of the same shape, and takes
     gradients: what is compared. A frozen encoder whose features go on into the model is left alone.
+    A model that normalises by the statistics of each batch instead is judged where the program never trains it and it has
+    no parameters of the names and shapes of a trained one: target networks, which may rest for long, are often left so.
     """
 
     name = "reference-in-evaluation"
@@ -48,6 +50,7 @@ class ReferenceInEvaluation(Relation):
         self._learns: set[str] = set()  # what was called with gradients, by its full name
         self._retired: set[str] = set()  # roots that were trained before, and are frozen
         self._counts: dict[str, int] = {}
+        self._batchwise: dict[str, int] = {}  # by model: how often in a row it normalised by the batch
         self._moved: set[int] = set()
         self._dropouts: dict[str, tuple[str, ...]] = {}  # by root: its parts that drop
         self._open = False  # whether a model that drops was read that may have been trained to its end
@@ -80,7 +83,7 @@ class ReferenceInEvaluation(Relation):
                 self._trained[root] = window.iteration
                 self._learns.add(call.object)
                 self._retired.discard(root)
-            elif (call.args or {}).get("dropouts"):
+            elif (call.args or {}).get("dropouts") or _normalises(call):
                 read[call.object] = call
         if not window.named("step") or not window.named("backward"):
             return
@@ -101,8 +104,9 @@ class ReferenceInEvaluation(Relation):
                 yield Example((), True, {"model": name})
                 continue
             often = self._drops(name, call)
-            wrong = often and self._looks.get(root, 0) >= 1
-            if self._counts[name] and not wrong:
+            batchwise = self._normalises(name, call, window)
+            wrong = (often or batchwise) and self._looks.get(root, 0) >= 1
+            if (self._counts[name] or self._batchwise[name]) and not wrong:
                 continue  # not to be told yet
             yield _dropping(name, call) if wrong else Example((), True, {"model": name}, call=call)
 
@@ -111,6 +115,16 @@ class ReferenceInEvaluation(Relation):
         drops = bool((call.args or {}).get("dropout"))
         self._counts[name] = self._counts.get(name, 0) + 1 if drops else 0
         return self._counts[name] >= _STEPS
+
+    def _normalises(self, name: str, call: Call, window: Window) -> bool:
+        """Whether a model that is like no trained one normalises by the batch, and not for the first time in a row."""
+        root = name.split(".")[0]
+        meant = root in self._retired or name in self._learns or not _normalises(call)
+        if not meant:
+            own = _shapes(root, window)
+            meant = any(_shapes(other, window) == own for other in window.run.trainable())
+        self._batchwise[name] = 0 if meant else self._batchwise.get(name, 0) + 1
+        return self._batchwise[name] >= _STEPS
 
     def _rests_since(self, root: str, window: Window) -> bool:
         """Whether a model that was trained is frozen since; what is known of its weights is that of the time before."""
@@ -186,6 +200,8 @@ class ReferenceInEvaluation(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(dropout=0, bits=(1, 1, 1))
         yield _run(dropout=1, bits=(1, 2, 3))
+        yield _run(dropout=0, bits=(1, 1, 1), norms=2, shape=[4, 4])  # a target that is brought on seldom
+        yield _run(dropout=0, bits=(1, 2, 3), norms=2)
         yield _run(dropout=0, bits=(1, 1, 1, 1, 1, 1), before=True)
         yield _handed_on(bits=(1, 1, 1, 1, 1), other=True)
         yield _handed_on(bits=(1, 1, 1, 1, 1), known=False)  # what they are given cannot be compared
@@ -195,28 +211,52 @@ class ReferenceInEvaluation(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(dropout=1, bits=(1, 1, 1))
+        yield _run(dropout=0, bits=(1, 1, 1), norms=2)
         yield _run(dropout=1, bits=(1, 1, 1, 1, 1, 1, 1), before=True)
         yield _run(dropout=1, bits=(1, 1, 1), name="model.teacher")
         yield _handed_on(bits=(1, 1, 1, 1, 1))
 
 
+def _normalises(call: Call) -> bool:
+    """Whether layers of a called model normalise by the batch, and are not there to estimate its statistics."""
+    told = call.args or {}
+    return bool(told.get("training")) and told.get("norm", 0) > told.get("estimating", 0)
+
+
+def _shapes(root: str, window: Window) -> dict[str, tuple[int, ...]]:
+    """The shapes of the parameters of a model by their names in it."""
+    held = (one for one in window.run.variables.values() if one.root == root and one.kind == "parameter")
+    return {one.name.partition(".")[2]: tuple(one.shape) for one in held}
+
+
 def _dropping(name: str, call: Call) -> Example:
+    drops = bool((call.args or {}).get("dropout"))
     return Example(
         (),
         False,
         {"model": name},
         variables=(name,),
         expected="evaluation mode",
-        seen="training mode, with dropout active",
+        seen="training mode, with dropout active" if drops else "training mode, normalising by the batch",
         call=call,
-        detail=f"{name}, which is only read, is in training mode and drops",
+        detail=f"{name}, which is only read, is in training mode and {'drops' if drops else 'normalises by the batch'}",
     )
 
 
-def _run(dropout: int, bits: tuple[int, ...], before: bool = False, name: str = "teacher") -> list[Window]:
+def _run(
+    dropout: int,
+    bits: tuple[int, ...],
+    before: bool = False,
+    name: str = "teacher",
+    norms: int = 0,
+    shape: list[int] | None = None,
+) -> list[Window]:
+    """Steps of a model, beside which another one is read whose weights have these bits."""
     weight = f"{name}.weight"
-    mini = Mini({"model.weight": {}, weight: {"optimizer": 1 if before else -1, "trainable": False}})
-    read = {"context": "nograd", "args": {"training": bool(dropout), "dropouts": 1, "dropout": dropout}}
+    held = {"optimizer": 1 if before else -1, "trainable": False, "shape": shape or [8, 4]}
+    mini = Mini({"model.weight": {}, weight: held})
+    told = {"dropouts": 1, "dropout": dropout} if not norms else {"norms": norms, "norm": norms}
+    read = {"context": "nograd", "args": {"training": bool(dropout or norms), **told}}
     trained = [mini.window(f"forward {name}", "backward", "step optimizer1:SGD")] if before else []
     return trained + [
         mini.window(
