@@ -45,6 +45,22 @@ def test_a_divergence_of_nothing_that_is_trained_tells_whether_both_sides_are_eq
     assert told(kept, "divergence.itself") == [float(same)]
 
 
+@pytest.mark.parametrize("log_target", [True, False])
+@pytest.mark.parametrize(
+    ("over", "against", "crosswise"),
+    [(1, 0, [1.0]), (0, 1, [1.0]), (1, 1, [0.0]), (0, 0, [0.0]), (1, None, [0.0]), (1, (0, 1), [0.0])],
+)
+def test_a_divergence_tells_whether_both_sides_are_distributions_over_one_axis(
+    over: int, against: Any, crosswise: list[float], log_target: bool
+) -> None:
+    with recorded() as kept:
+        scores, others = torch.randn(5, 5, requires_grad=True), torch.randn(5, 5)
+        target = others.abs() if against is None else torch.eye(5) if against == (0, 1) else others.softmax(against)
+        target = target.clamp_min(1e-30).log() if log_target else target
+        torch.nn.functional.kl_div(scores.log_softmax(over), target, reduction="sum", log_target=log_target).backward()
+    assert told(kept, "divergence.crosswise") == crosswise
+
+
 def test_a_divergence_is_looked_at_a_few_times_only_and_gives_the_same() -> None:
     scores = torch.randn(8, 5).log_softmax(1)
     target = torch.randn(8, 5).softmax(1)

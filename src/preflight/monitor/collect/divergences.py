@@ -1,7 +1,7 @@
 """Kullback-Leibler divergences: what they are given, looked at in the first few calls of each place.
 
 ``F.kl_div`` takes logarithms on one side and probabilities on the other, and computes a number from anything else, too.
-Of what it is given two shares are told as numbers; nothing is kept.
+Of what it is given a few shares are told as numbers; nothing is kept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _MOST_LOOKS = 6
 _MOST_PLACES = 32
 _ROUNDED = 1e-4
 """What rounding may make of the logarithm of one, and of the difference between equal probabilities."""
-NAMES = ("divergence.positive", "divergence.itself")
+_SUMMED = 1e-3
+"""What rounding may make of a sum of probabilities that is one."""
+NAMES = ("divergence.positive", "divergence.itself", "divergence.crosswise")
 
 
 class Divergences:
@@ -46,20 +48,32 @@ class Divergences:
         if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
             return
         self._looks[place or ""] = looks + 1
-        untrained = not given.requires_grad and not target.requires_grad and given.shape == target.shape
+        alike = given.shape == target.shape
         logarithms = bool(kwargs.get("log_target", args[5] if len(args) > 5 else False))
         with Outside(recorder.torch):
-            shares = [(given > _ROUNDED).float().mean()]
-            if untrained:
+            shares = {NAMES[0]: (given > _ROUNDED).float().mean()}
+            if alike and not given.requires_grad and not target.requires_grad:
                 other = target if logarithms else target.float().clamp_min(1e-30).log()
-                shares.append(((given - other).abs() <= _ROUNDED).all().float())
-            told = to_host(recorder.torch, recorder.torch.stack(shares))
+                shares[NAMES[1]] = ((given - other).abs() <= _ROUNDED).all().float()
+            if alike and given.dim() > 1 and min(given.shape) > 1:
+                shares[NAMES[2]] = self._crosswise(given.exp(), target.exp() if logarithms else target)
+            told = to_host(recorder.torch, recorder.torch.stack(list(shares.values())))
         head = recorder.head()
         word = from_program(place)
+        names = tuple(shares)
         recorder.later(
             Pending([told], lambda read: read[0]),
-            lambda values: [("scalar", (*head, name, word, value)) for name, value in zip(NAMES, values, strict=False)],
+            lambda values: [("scalar", (*head, name, word, value)) for name, value in zip(names, values, strict=True)],
         )
+
+    def _crosswise(self, given: Any, target: Any) -> Any:
+        """Whether both are probabilities that sum to one over one axis each, and not over the same one."""
+        torch = self.recorder.torch
+        one, other = (
+            torch.stack([((held.sum(axis) - 1).abs() <= _SUMMED).all() for axis in range(held.dim())])
+            for held in (given, target)
+        )
+        return ((one.sum() == 1) & (other.sum() == 1) & ~(one & other).any()).float()
 
     def _readable(self, one: Any) -> bool:
         """Whether the numbers of a tensor can be compared where they lie."""

@@ -21,6 +21,11 @@ _WRONG = {
         "two equal distributions that hang on nothing that is trained",
         "The divergence compares a distribution with itself, and nothing learns from it",
     ),
+    "divergence.crosswise": (
+        "two distributions over the same axis",
+        "one that sums to one over one axis, and one that does over another",
+        "The divergence compares a distribution over one axis with one over another",
+    ),
 }
 
 
@@ -30,17 +35,18 @@ class DivergenceInputFits(Relation):
     ``kl_div`` takes logarithms as its input and probabilities as its target.
     Given probabilities twice it computes a number without a complaint, which falls where the prediction grows.
     Where the teacher stands on both sides of a distillation it is zero in every step, and the student learns of the
-    labels alone.
-    Judged are calls that record gradients: where nearly all of the input is above zero; and where input and target are
-    equal three times in a row and neither of them hangs on anything that is trained.
+    labels alone. Where the softmax of one side goes over the samples, each sample of the other one is compared with nothing.
+    Judged are calls that record gradients: where nearly all of the input is above zero; where input and target are
+    equal three times in a row and neither of them hangs on anything that is trained; and where both sum to one over a
+    single axis, and not over the same.
     """
 
     name = "divergence-input-fits"
     needs = frozenset({"scalar"})
-    wakes = frozenset({"scalar divergence.positive", "scalar divergence.itself"})
+    wakes = frozenset({f"scalar {name}" for name in _WRONG})
     whole = False
     priority = 3
-    cause = "softmax stands where log_softmax belongs, or the teacher's scores where the student's belong"
+    cause = "softmax stands where log_softmax belongs or goes over another axis, or the teacher's scores stand where the student's belong"
     advice = "give kl_div log_softmax of the student's scores as its input, and softmax of the teacher's as its target"
 
     def __init__(self) -> None:
@@ -52,7 +58,7 @@ class DivergenceInputFits(Relation):
                 yield self._example(number, number.value, window)
 
     def _example(self, number: Number, value: float, window: Window) -> Example:
-        if number.name == "divergence.positive":
+        if number.name != "divergence.itself":
             wrong = value >= _NEARLY_ALL
         else:
             count = self._equal[number.object] = self._equal.get(number.object, 0) + 1 if value else 0
@@ -74,11 +80,13 @@ class DivergenceInputFits(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _run("divergence.positive", [0.0, 0.0])
         yield _run("divergence.itself", [1.0, 1.0, 0.0, 1.0])
+        yield _run("divergence.crosswise", [0.0])
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run("divergence.positive", [1.0])
         yield _run("divergence.itself", [1.0, 1.0, 1.0])
+        yield _run("divergence.crosswise", [1.0])
 
 
 def _run(name: str, values: list[float]) -> list[Window]:
