@@ -19,7 +19,8 @@ class ClassesMixed(Relation):
 
     Folders of images list class after class, so that a loader without shuffling shows the model one class for a while.
     Judged are loaders with a sequential order whose batches are pairs of inputs and whole numbers, one for each of at
-    least eight samples: broken where two batches in a row hold a single label, and two hold another one.
+    least eight samples: broken where two batches in a row hold a single label, and two hold another one. Of other batches
+    the last tensor is taken for labels where it holds a whole number for each sample, and these are 0 and 1.
     Data of one class alone, and classes of which all but one are rare, give a single label rightly.
     """
 
@@ -39,16 +40,19 @@ class ClassesMixed(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         for fetch in fetches_of(window):
-            if not fetch.trained or fetch.order != "sequential" or not _is_a_pair(fetch):
+            if not fetch.trained or fetch.order != "sequential" or not _has_labels(fetch):
                 continue
             single = ((fetch.call.result or {}) if fetch.call is not None else {}).get("single") or {}
+            last = str(len(fetch.batch.shapes) - 1)
+            if not _is_a_pair(fetch) and single.get(last, 0) not in (0, 1):
+                continue
             loader = fetch.batch.loader
             row, label = self._row.get(loader, (0, None))
-            row = 0 if "1" not in single else row + 1 if label == single["1"] else 1
-            self._row[loader] = row, single.get("1")
+            row = 0 if last not in single else row + 1 if label == single[last] else 1
+            self._row[loader] = row, single.get(last)
             alone = self._alone.setdefault(loader, set())
             if row >= _ROW:
-                alone.add(single["1"])
+                alone.add(single[last])
             wrong = row >= _ROW and len(alone) > 1
             yield Example(
                 (),
@@ -56,7 +60,7 @@ class ClassesMixed(Relation):
                 {"order": fetch.order},
                 variables=(loader,) if wrong else (),
                 expected="several labels in a batch",
-                seen=f"label {single['1']} alone, {row} batches in a row" if wrong else None,
+                seen=f"label {single[last]} alone, {row} batches in a row" if wrong else None,
                 call=fetch.call,
                 detail=f"{loader} does not shuffle and gives batches of a single label" if wrong else "",
             )
@@ -66,26 +70,38 @@ class ClassesMixed(Relation):
         yield _batches("sequential", None, None)
         yield _batches("sequential", {"1": 0}, None, {"1": 0})
         yield _batches("sequential", {"1": 0}, {"1": 0}, None, {"1": 0}, {"1": 0})  # the other class is rare
+        lengths = [{"2": 9}, {"2": 9}, {"2": 8}, {"2": 8}, None]
+        yield _batches("sequential", *lengths, shapes=((8, 9), (8,), (8,)))  # sorted by their lengths
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _batches("sequential", {"1": 0}, {"1": 0}, {"1": 1}, {"1": 1})
+        yield _batches("sequential", {"2": 1}, {"2": 1}, {"2": 0}, {"2": 0}, shapes=((8,), (8,), (8,)))
 
 
-def _is_a_pair(fetch: Fetch) -> bool:
+def _has_labels(fetch: Fetch) -> bool:
+    """Whether the last tensor of a batch holds a whole number for each of its samples, and something stands before it."""
     shapes, dtypes = fetch.batch.shapes, fetch.batch.dtypes
     return (
-        len(shapes) == 2
-        and len(shapes[0]) > 1
-        and len(shapes[1]) == 1
-        and shapes[1][0] >= _FEWEST
-        and shapes[0][0] == shapes[1][0]
-        and dtypes[0].startswith("float")
-        and dtypes[1] in ("int64", "int32")
+        len(shapes) > 1
+        and len(shapes[-1]) == 1
+        and shapes[-1][0] >= _FEWEST
+        and all(shape[:1] == shapes[-1] for shape in shapes)
+        and dtypes[-1] in ("int64", "int32")
     )
 
 
-def _batches(order: str, *singles: dict[str, int] | None) -> list[Window]:
+def _is_a_pair(fetch: Fetch) -> bool:
+    """Whether a batch is inputs with a label for each."""
+    shapes, dtypes = fetch.batch.shapes, fetch.batch.dtypes
+    return len(shapes) == 2 and len(shapes[0]) > 1 and dtypes[0].startswith("float")
+
+
+def _batches(
+    order: str, *singles: dict[str, int] | None, shapes: tuple[tuple[int, ...], ...] = ((8, 3), (8,))
+) -> list[Window]:
+    """Batches of tensors of these shapes, with those of which all numbers are one."""
+    dtypes = ["float32" if len(shape) > 1 else "int64" for shape in shapes]
     mini = Mini()
     windows = []
     for number, single in enumerate(singles):
@@ -94,6 +110,6 @@ def _batches(order: str, *singles: dict[str, int] | None) -> list[Window]:
             "fetch loader0",
             {"args": {"epoch": 0, "fetch": number}, "result": {"single": single} if single else None},
         )
-        row = ("batch", {"fetch": number, "shapes": [[8, 3], [8]], "dtypes": ["float32", "int64"]})
+        row = ("batch", {"fetch": number, "shapes": shapes, "dtypes": dtypes})
         windows.append(mini.window(*new, call, row, "backward"))
     return windows

@@ -12,6 +12,8 @@ from preflight.monitor.window import Call, Window
 
 _ELEMENTWISE = ("Sub", "Rsub", "Mul", "Div", "Add")
 _LYING = ("T", "Transpose", "Permute", "Squeeze", "View", "UnsafeView", "ReshapeAlias")
+_ACTIVATIONS = ("Sigmoid", "Tanh", "Relu", "Softplus", "Exp", "LeakyRelu", "Elu", "Gelu", "Silu")
+_SEEKING = ("Min", "Max", "Amin", "Amax", "Sort", "Topk", "Logsumexp", "Softmax", "LogSoftmax")
 _SQUEEZING = ("Squeeze", "Select", "View", "UnsafeView", "ReshapeAlias")
 
 
@@ -20,10 +22,10 @@ class LossShapesAgree(Relation):
 
     PyTorch says so once where it happens, as a warning that is easily lost in a long output: with predictions of
     shape (N, 1) and targets of shape (N,) each prediction is compared with every target. Where the difference is computed
-    by hand nothing warns, and the graph of the loss tells: a column that comes straight from a layer, or one that was squeezed,
-    less something that is not trained, gives a square; a loss for each element, times weights of another rank, gets a
-    dimension more. Where the loss also compares the column with itself laid down, every pair is meant: distances between
-    distributions are made of both.
+    by hand nothing warns, and the graph of the loss tells: a column that comes straight from a layer or its activation, or one
+    that was squeezed, less something that is not trained, gives a square; a loss for each element, times weights of another
+    rank, gets a dimension more. Where the loss also compares the column with itself laid down, every pair is meant: distances
+    between distributions are made of both. So it is where the nearest or the farthest of each row is looked for.
     """
 
     name = "loss-shapes-agree"
@@ -97,12 +99,16 @@ class LossShapesAgree(Relation):
         ]
         pairs += [["Sub", [8, 8], None, [5, 6]], ["Addmm", [8, 1], None, []], ["T", [1, 8], None, [5]]]
         yield [Mini().window(("backward", {"args": {"tail": pairs}}))]
+        nearest = [["Mean", [], None, [1]], ["Min", [8], 1, [2]], *_difference([8, 8], 2)[1:]]
+        yield [Mini().window(("backward", {"args": {"tail": nearest}}))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         message = "Using a target size (torch.Size([8])) that is different to the input size (torch.Size([8, 1])). This"
         yield [Mini().window(("note", "warning", {"message": message}), "backward")]
         yield [Mini().window(("backward", {"args": {"tail": _difference([8, 8])}}))]
+        active = [*_difference([8, 8])[:3], ["Sigmoid", [8, 1], None, [4]], ["Addmm", [8, 1], None, []]]
+        yield [Mini().window(("backward", {"args": {"tail": active}}))]
         row = [["Mean", [], None, [1]], ["Pow", [8, 8], None, [2]], ["Rsub", [8, 8], None, [3, -1]]]
         row += [["Squeeze", [8], None, [4]], ["Addmm", [8, 1], None, []]]
         yield [Mini().window(("backward", {"args": {"tail": row}}))]
@@ -126,7 +132,9 @@ def _stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
             continue
         shape = node.shape
         square = len(shape) == 2 and shape[0] == shape[1] > 1 and source.shape == [shape[0], 1]
-        if square and node.name in ("Sub", "Rsub") and source.name in ("Addmm", "Mm"):
+        if node.name in ("Sub", "Rsub") and _sought(tail, node):
+            continue
+        if square and node.name in ("Sub", "Rsub") and _of_a_layer(tail, source):
             return source.shape, shape
         if node.name in ("Sub", "Rsub") and _squeezed(tail, source) and shape == source.shape * 2:
             return source.shape, shape
@@ -151,13 +159,33 @@ def _squeezed(tail: Tail, node: Node) -> bool:
     if node.name not in _SQUEEZING or node.shape is None or len(node.shape) != 1 or node.shape[0] < 2:
         return False
     column = next((tail.nodes[place] for place in node.below if place >= 0), None)
-    return column is not None and column.name in ("Addmm", "Mm") and column.shape == [node.shape[0], 1]
+    return column is not None and _of_a_layer(tail, column) and column.shape == [node.shape[0], 1]
 
 
-def _difference(shape: list[int]) -> list[list[Any]]:
+def _of_a_layer(tail: Tail, node: Node) -> bool:
+    """Whether something is what a layer gives out, or an activation of it."""
+    while node.name in _ACTIVATIONS and len(node.below) == 1 and node.below[0] >= 0:
+        node = tail.nodes[node.below[0]]
+    return node.name in ("Addmm", "Mm")
+
+
+def _sought(tail: Tail, node: Node) -> bool:
+    """Whether of all pairs some are picked out, or weighed against each other, before anything is added up."""
+    waiting = [node]
+    for one in waiting:  # grows as it goes
+        for user in tail.users(one):
+            if user.name in _SEEKING:
+                return True
+            if user.shape == node.shape and user not in waiting:
+                waiting.append(user)
+    return False
+
+
+def _difference(shape: list[int], at: int = 1) -> list[list[Any]]:
+    """The mean of the squares of a difference, whose squares are told at this place of a tail."""
     return [
-        ["Mean", [], None, [1]],
-        ["Pow", shape, None, [2]],
-        ["Sub", shape, None, [3, -1]],
+        ["Mean", [], None, [at]],
+        ["Pow", shape, None, [at + 1]],
+        ["Sub", shape, None, [at + 2, -1]],
         ["Addmm", [8, 1], None, []],
     ]
