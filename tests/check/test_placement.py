@@ -54,3 +54,73 @@ def test_what_may_be_quantised_or_spread_is_not_known_to_overflow(tmp_path: Path
     assert fits == "unknown"
     assert reason is not None
     assert said in reason
+
+
+SPREAD = """\
+import lightning as L
+import torch
+from lightning.fabric.strategies import DDPStrategy, DeepSpeedStrategy, FSDPStrategy
+from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel as FSDP
+from transformers import AutoModelForCausalLM
+from settings import chosen
+model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf")
+{put}
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+for batch in loader:
+    loss = model(batch, labels=batch).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def _spread(folder: Path, put: str, gpus: int | None = None) -> tuple[str, str | None]:
+    path = folder / "train.py"
+    path.write_text(SPREAD.format(put=put))
+    memory = analyze(path, gpu_memory=80.0, gpus=gpus).memory  # fp32 states of 7 B parameters: 100 GiB
+    assert memory is not None
+    return memory.fits, memory.reason
+
+
+@pytest.mark.parametrize(
+    ("put", "gpus"),
+    [
+        ("model.to('cuda')", None),
+        ("fabric = L.Fabric(devices=4, strategy='ddp')", None),
+        ("fabric = L.Fabric(devices=4, strategy=DDPStrategy())", None),
+        ("fabric = L.Fabric(devices=4, strategy='auto')", None),
+        ("fabric = L.Fabric(devices=1, strategy=FSDPStrategy())", None),
+        ("model = FSDP(model, auto_wrap_policy=chosen)", 1),
+        ("model = FSDP(model, auto_wrap_policy=chosen, cpu_offload=CPUOffload(offload_params=False))", 1),
+    ],
+)
+def test_states_that_each_gpu_holds_whole_do_not_fit(tmp_path: Path, put: str, gpus: int | None) -> None:
+    assert _spread(tmp_path, put, gpus)[0] == "no"
+
+
+@pytest.mark.parametrize(
+    ("put", "gpus", "said"),
+    [
+        ("model = FSDP(model, auto_wrap_policy=chosen)", None, "give --gpus or --launch"),
+        ("model = FSDP(model, cpu_offload=CPUOffload(offload_params=True))", 1, "cpu_offload"),
+        ("fabric = L.Fabric(devices=1, strategy=FSDPStrategy(cpu_offload=True))", None, "cpu_offload"),
+        ("fabric = L.Fabric(devices=1, strategy='deepspeed_stage_3_offload')", None, "deepspeed_stage_3_offload"),
+        ("fabric = L.Fabric(devices=4, strategy=chosen)", None, "strategy that the trainer is given"),
+        ("device = torch.device('cpu')\nmodel.to(device)", None, "trains on the CPU"),
+    ],
+)
+def test_states_that_may_lie_elsewhere_are_not_known_to_overflow(
+    tmp_path: Path, put: str, gpus: int | None, said: str
+) -> None:
+    fits, reason = _spread(tmp_path, put, gpus)
+    assert fits == "unknown"
+    assert reason is not None
+    assert said in reason
+
+
+@pytest.mark.parametrize("strategy", ["'fsdp'", "FSDPStrategy()", "DeepSpeedStrategy(stage=3)", "'deepspeed_stage_3'"])
+def test_sharded_states_are_divided_by_the_devices_of_fabric(tmp_path: Path, strategy: str) -> None:
+    fits, reason = _spread(tmp_path, f"fabric = L.Fabric(devices=4, strategy={strategy})")
+    assert fits == "unknown"
+    assert reason is not None
+    assert "need 25.1 GiB" in reason

@@ -117,7 +117,7 @@ def _understood(script: Script, options: Options, device: Device, launch: Launch
     context = Context(
         reading, facts, device.gpu, options.gpus, device.capacity_bytes, model, run, parallel, memory, launch
     )
-    if memory is not None and memory.fits == "no" and (less := why_less(reading, run)) is not None:
+    if memory is not None and memory.fits == "no" and (less := why_less(reading, run, facts)) is not None:
         context.memory = msgspec.structs.replace(memory, fits="unknown", p_fit=None, oom=None, reason=less)
     if memory is not None and memory.fits == "yes" and counted_alone(context):
         # That one of them fits says nothing of all.

@@ -106,8 +106,13 @@ def _tensor(value: Value | None) -> Value | None:
 
 
 def owner(value: Value | None) -> Obj | None:
-    """The module whose parameters a loop goes through, for one of them; None for other values."""
+    """The module whose parameters a loop goes through, for one of them; None for other values.
+
+    Of a copy of its parameters, which no module holds, it is the copy that a loop goes through.
+    """
     found = _tensor(value)
+    if isinstance(found, Obj) and found.kind == "copy":
+        return found if owner(found.receiver) is not None else None
     for _ in range(4):
         if isinstance(found, Obj) and found.kind == "item" and found.receiver is not None:
             found = settle(found.receiver)

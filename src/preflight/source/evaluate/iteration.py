@@ -88,6 +88,10 @@ def _object(
         if name == "tqdm.trange":
             return None, Unknown("changes with each iteration of the loop", m.site(node), (value,))
         items, element = iterate(m, inner, node, depth + 1)
+        if base.kind == "copy":  # copy.deepcopy(list(model.parameters())) holds other tensors than the list
+            done: dict[int, Value] = {}
+            items = None if items is None else [duplicate(m, item, node, 0, done) for item in items]
+            element = None if element is None else duplicate(m, element, node, 0, done)
         return (None, _joined(items)) if name == "itertools.cycle" and items else (items, element)
     if base.kind == "generator" and isinstance(base.data, list):
         if base.data and all(_certain(frame, base.context) for _, frame in base.data):

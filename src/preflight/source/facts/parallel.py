@@ -13,7 +13,7 @@ from preflight.source.facts.settings import (
 )
 from preflight.source.facts.telling import at, fact_of, unknown
 from preflight.source.launcher import Launch
-from preflight.source.values import Known, plain
+from preflight.source.values import Known, Obj, Value, options_of, plain, settle
 from preflight.vocabulary.fact import Fact
 
 if TYPE_CHECKING:
@@ -51,26 +51,54 @@ def _strategy(reading: Reading, launch: Launch) -> Fact:
     if fsdp is not None and plain(fsdp):
         return Fact("fsdp1", None, "TrainingArguments(fsdp=)")
     given = argument_of(reading, "lightning_trainer", "strategy") or argument_of(reading, "fabric", "strategy")
-    if given is not None and isinstance(plain(given), str):
-        text = str(plain(given))
-        table = {
-            "ddp": "ddp",
-            "fsdp": "fsdp1",
-            "deepspeed": "zero2",
-            "deepspeed_stage_1": "zero1",
-            "deepspeed_stage_2": "zero2",
-            "deepspeed_stage_3": "zero3",
-            "auto": None,
-            "dp": "dp",
-        }
-        kind = table.get(text, "ddp" if text.startswith("ddp") else None)
-        return Fact(kind, None, "Trainer(strategy=)") if kind else unknown(f"the strategy {text} decides at run time")
+    told = _of_lightning(given) if given is not None else None
+    if told is not None:
+        return told
     shadow = [s for n, s in _WRAPPERS if reading.trace.calls(n)]
     if shadow:
         return unknown(f"{shadow[0]} is used when the script is launched for several ranks")
     if training_arguments(reading) is not None or reading.made("accelerator"):
         return _launched(reading, launch) or unknown("the launcher decides")
     return unknown("the model is not wrapped for several ranks")
+
+
+_NAMED = {
+    "fsdp": "fsdp1",
+    "fsdp_cpu_offload": "fsdp1",
+    "fsdp_native": "fsdp1",
+    "deepspeed": "zero2",
+    "dp": "dp",
+}
+_OBJECTS = {
+    "DDPStrategy": "ddp",
+    "DDPSpawnStrategy": "ddp",
+    "FSDPStrategy": "fsdp1",
+    "DataParallelStrategy": "dp",
+    "ModelParallelStrategy": "fsdp2",
+}
+
+
+def _of_lightning(given: Value) -> Fact | None:
+    """The strategy that Lightning or Fabric is given: a name, or one of their objects; None where it is neither."""
+    text = plain(given)
+    if isinstance(text, str):
+        kind = _NAMED.get(text) or ("ddp" if text.startswith("ddp") else None)
+        if text.startswith("deepspeed_stage_"):
+            kind = _zero(text.removeprefix("deepspeed_stage_")[:1])
+        return Fact(kind, None, "Trainer(strategy=)") if kind else unknown(f"the strategy {text} decides at run time")
+    made = [o for o in options_of(given) if isinstance(o, Obj) and o.name.rpartition(".")[2].endswith("Strategy")]
+    if not made:
+        return None if isinstance(settle(given), Known) else unknown("the strategy that the trainer is given is not known")
+    names = {o.name.rpartition(".")[2] for o in made}
+    if names == {"DeepSpeedStrategy"}:
+        stage = plain(made[0].kwargs.get("stage"), 2) if "config" not in made[0].kwargs else None
+        kind = None if stage is None else _zero(stage)
+    else:
+        kind = _OBJECTS.get(next(iter(names))) if len(names) == 1 else None
+    if kind is not None:
+        site = made[0].site
+        return Fact(kind, site.script.location(site.node) if site is not None else None, "Trainer(strategy=)")
+    return unknown(f"the strategy {' or '.join(sorted(names))} decides at run time")
 
 
 def _launched(reading: Reading, launch: Launch) -> Fact | None:
@@ -112,10 +140,11 @@ def _world_size(reading: Reading, launch: Launch, gpus: int | None) -> Fact:
         return Fact(launch.world_size, None, "configuration of accelerate" if from_file else "launch line")
     if gpus is not None:
         return Fact(gpus, None, "--gpus")
-    devices = plain(argument_of(reading, "lightning_trainer", "devices"))
-    if isinstance(devices, int) and devices > 0:
-        nodes = plain(argument_of(reading, "lightning_trainer", "num_nodes"), 1)
-        return Fact(devices * (nodes if isinstance(nodes, int) else 1), None, "Trainer(devices=)")
+    for role, name in (("lightning_trainer", "Trainer"), ("fabric", "Fabric")):
+        devices = plain(argument_of(reading, role, "devices"))
+        if isinstance(devices, int) and devices > 0 and not isinstance(devices, bool):
+            nodes = plain(argument_of(reading, role, "num_nodes"), 1)
+            return Fact(devices * (nodes if isinstance(nodes, int) else 1), None, f"{name}(devices=)")
     for event in reading.trace.calls("torch.distributed.init_process_group"):
         given = event.kwargs.get("world_size")
         if given is not None and not event.context.shadow and isinstance(plain(given), int) and plain(given) > 0:

@@ -118,6 +118,19 @@ for x, y in loader:
         p.data.copy_(k)
 model.load_state_dict(state)
 """,
+    f"""{_HEAD}
+def update(targets, sources, rate):
+    for t, s in zip(targets, sources):
+        t.detach().mul_(rate).add_(s, alpha=1 - rate)
+params = list(model.parameters())
+average = copy.deepcopy(params)
+averages = [copy.deepcopy(params) for _ in range(2)]
+for x, y in loader:
+    step(x, y)
+    update(average, params, 0.999)
+    for kept, rate in zip(averages, (0.99, 0.999)):
+        update(kept, params, rate)
+""",
 )
 
 

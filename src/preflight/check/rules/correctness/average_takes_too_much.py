@@ -81,6 +81,14 @@ for x, y in loader:
     step(x, y)
     mean.update()
 """,
+    f"""{_HEAD}
+params = list(model.parameters())
+averages = copy.deepcopy(params)
+for x, y in loader:
+    step(x, y)
+    for a, p in zip(averages, params):
+        a.detach().mul_(0.001).add_(p, alpha=0.999)
+""",
 )
 
 GOOD = (

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.devices import named_device
 from preflight.check.queries.steps import step_loops
 from preflight.check.rule import Example, Rule
-from preflight.source.values import Ext, Known, Obj, Value, options_of
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -63,33 +63,12 @@ GOOD = (
     ),
 )
 
-_MOVERS = (
-    ".cuda", ".to_empty", "torch.set_default_device", "torch.set_default_tensor_type", "deepspeed.initialize", "accelerate.Accelerator",
-    "lightning.fabric.Fabric", "torch.distributed.fsdp.fully_shard", "torch.distributed.fsdp.FullyShardedDataParallel",
-    "torch.nn.parallel.DataParallel", "torch.nn.parallel.DistributedDataParallel", "torch.cuda.set_device", "ray.train.torch.prepare_model",
-    ".prepare", ".setup", ".distribute", "transformers.Trainer", "lightning.pytorch.Trainer", "jax.jit",
-)  # fmt: skip
-
 
 def check(context: Context) -> Iterator[Finding]:
     """Find training that stays on the CPU."""
     loops = step_loops(context)
-    if not loops or context.trace.calls(*_MOVERS):
-        return
-    device: str | None = None
-    for event in context.trace.events:
-        given = (*event.args, *event.kwargs.values()) if event.name == ".to" else (event.kwargs.get("device"),)
-        for value in given:
-            for option in options_of(value):
-                named = _named(option)
-                if named is None:
-                    return  # another device, or one that is not known
-                device = named or device
-    if any(
-        not e.inlined and e.name.rpartition(".")[2] in ("device", "to_device", "move_to")
-        for e in context.trace.events
-        if e.name != "torch.device"
-    ):
+    device = named_device(context.trace)
+    if not loops or device is None:
         return
     gpu = context.gpu
     model = context.reading.models[0]
@@ -98,7 +77,7 @@ def check(context: Context) -> Iterator[Finding]:
         RULE,
         model,
         told + (f" while the {gpu.title} idles" if gpu is not None else ""),
-        evidence=[Evidence("moves to a GPU", 0), Evidence("device", device)],
+        evidence=[Evidence("moves to a GPU", 0), Evidence("device", device or None)],
         related=[(loops[0].backwards[0], "the training loop")],
         fix=Fix(
             title="move the network and each batch to the GPU",
@@ -108,14 +87,3 @@ def check(context: Context) -> Iterator[Finding]:
         severity="warning" if gpu is not None else None,
     )
 
-
-def _named(value: Value) -> str | None:
-    """``cpu`` where a value names the CPU for good, nothing where it is no device, None for any other device."""
-    base: Value = value
-    if isinstance(base, Obj) and base.name == "torch.device" and base.args:
-        base = base.args[0]
-    if isinstance(base, Known):
-        if base.value == "cpu" and not base.soft:
-            return "cpu"
-        return "" if base.value is None or isinstance(base.value, (bool, float)) else None
-    return "" if isinstance(base, Ext) else None
