@@ -62,3 +62,24 @@ def test_a_folder_and_a_large_file_of_the_project_are_there(follow: Any) -> None
     assert followed["folder"] == [True, True, False]
     assert followed["file"] == [True, False, True]
     assert followed["none"] == [False, False, False]
+
+
+@pytest.mark.parametrize(("where", "followed"), [(".", True), ("tools", False)])
+def test_a_package_beside_the_script_hides_a_library_of_its_name(tmp_path: Path, where: str, followed: bool) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "__init__.py").write_text("from .net import Net\n")
+    (tmp_path / "datasets" / "net.py").write_text(NETWORK)
+    script = tmp_path / where / "train.py"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(SCRIPT.format(module="datasets"))
+    reading: Reading = read(read_script(script))
+    found = [one.cls.qualname for one in reading.made("model") + reading.networks if one.cls is not None]
+    assert ("Net" in found) is followed
+
+
+def test_a_library_whose_networks_are_known_is_never_hidden(tmp_path: Path) -> None:
+    (tmp_path / "timm.py").write_text(NETWORK)
+    (tmp_path / "train.py").write_text(SCRIPT.format(module="timm"))
+    reading: Reading = read(read_script(tmp_path / "train.py"))
+    assert not [one for one in reading.made("model") + reading.networks if one.cls is not None]

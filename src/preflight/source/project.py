@@ -24,6 +24,8 @@ LIBRARIES = frozenset(
     "string glob shutil subprocess multiprocessing threading queue pickle tempfile io struct hashlib uuid ast csv "
     "operator statistics textwrap traceback importlib gc signal socket platform".split()
 )
+# Of these, the ones that repositories also call a package of their own: beside the script, Python takes that one.
+_ALSO_LOCAL = frozenset("datasets tokenizers evaluate".split())
 
 
 class Project:
@@ -72,8 +74,11 @@ class Project:
             for _ in range(level - 1):
                 folder = folder.parent
             return self._module_in(folder, parts)
-        if not parts or parts[0] in LIBRARIES:
+        if not parts:
             return None
+        if parts[0] in LIBRARIES:
+            beside = self.here if parts[0] in _ALSO_LOCAL else None
+            return self._module_in(beside, parts) if beside is not None else None
         bases = self.search_path()
         if importer is not None and importer.file is not None:
             parent = importer.file.parent
@@ -117,9 +122,9 @@ class Project:
     def is_package(self, name: str) -> bool:
         """Whether a dotted name is a folder of the project (a package, also without ``__init__``)."""
         parts = name.split(".")
-        if parts[0] in LIBRARIES:
+        if parts[0] in LIBRARIES and parts[0] not in _ALSO_LOCAL:
             return False
-        inside = [(base, parts) for base in self.search_path()]
+        inside = [(base, parts) for base in self.search_path() if parts[0] not in LIBRARIES or base == self.here]
         if self._is_root(parts[0]) and self.root is not None:
             inside.append((self.root, parts[1:]))
         for folder, below in inside:

@@ -37,6 +37,8 @@ COMPARED: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.GtE: (">=", operator.ge),
 }
 _IN_PLACE = {ast.Add: "__iadd__", ast.Sub: "__isub__", ast.Mult: "__imul__", ast.Div: "__itruediv__"}
+# Modules that grow by ``+=``, as lists do.
+_GROWING = frozenset(("torch.nn.ModuleList", "torch.nn.Sequential"))
 MAX_BITS = 4096
 MAX_SIZE = 10_000
 
@@ -249,6 +251,11 @@ def augmented(m: Machine, node: ast.AugAssign) -> None:
             settled.items.append(element if element is not None else change)
         settled.open = settled.open or items is None or repeats(m, settled)
         m.event(".extend", node, None, before, [change], {})
+        return
+    if isinstance(settled, Obj) and settled.name in _GROWING and isinstance(node.op, ast.Add):
+        from preflight.source.evaluate.calls import call_method
+
+        call_method(m, settled, "extend", [change], {}, node)
         return
     result = apply(m, node.op, before, change, node)
     if isinstance(result, Obj):

@@ -19,12 +19,14 @@ When another program writes the first checkpoint.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.states import SAVES, text_of
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
+from preflight.source.values import Func
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -104,6 +106,18 @@ model.load_state_dict(torch.load("best.pt"))
 model.load_state_dict(torch.load("pretrained.pt")){_TRAIN}
     torch.save(model.state_dict(), "last.pt")
 """,
+    f"""{_HEAD}
+import os
+def cached(folder):
+    for name in ("rows.pt", "words.pt"):
+        if not os.path.exists(os.path.join(folder, name)):
+            return None
+    return torch.load(os.path.join(folder, "rows.pt"))
+rows = cached("data")
+if rows is None:
+    rows = make_rows()
+    torch.save(rows, "data/rows.pt"){_TRAIN}
+""",
 )
 
 
@@ -131,5 +145,20 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _tested(load: Event) -> bool:
-    """Whether a branch, a loop or an exception handler decides that the file is read."""
-    return load.context.shadow or any(f.kind in ("if", "try", "except", "loop") for f in load.context.frames())
+    """Whether a branch, a loop, an exception handler or an early return decides that the file is read."""
+    if load.context.shadow or any(f.kind in ("if", "try", "except", "loop") for f in load.context.frames()):
+        return True
+    inner: ast.AST = load.node
+    for frame in load.context.frames():
+        if frame.kind == "call" and isinstance(frame.value, Func):
+            if _left_before(frame.value.node, inner):
+                return True
+            inner = frame.node or inner
+    return False
+
+
+def _left_before(function: ast.AST, call: ast.AST) -> bool:
+    """Whether a branch above a call may leave the function: ``if not os.path.exists(path): return``."""
+    line = getattr(call, "lineno", 0)
+    leaves = (part for branch in ast.walk(function) if isinstance(branch, ast.If) for part in ast.walk(branch))
+    return any(isinstance(part, (ast.Return, ast.Raise)) and part.lineno < line for part in leaves)

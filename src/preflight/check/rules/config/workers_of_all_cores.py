@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.trace import provenance
-from preflight.source.values import Obj, Unknown, Value
+from preflight.source.values import Choice, Known, Obj, Unknown, Value, options_of
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -79,6 +79,23 @@ import os
 from torch.utils.data import DataLoader
 loader = DataLoader(dataset, num_workers=os.cpu_count())
 """,
+    """
+import multiprocessing, sys, torch
+from torch.utils.data import DataLoader
+CORES = multiprocessing.cpu_count()
+def default(value, other):
+    return value if value is not None else other
+class Trainer:
+    def __init__(self, distributed, workers=None):
+        self.distributed, self.workers = distributed, workers
+    def loader(self, dataset):
+        count = default(self.workers, CORES if not self.distributed else 0)
+        return DataLoader(dataset, num_workers=count)
+distributed = len(sys.argv) > 2
+if distributed:
+    torch.distributed.init_process_group("nccl")
+Trainer(distributed).loader(dataset)
+""",
 )
 
 _CORES = ("os.cpu_count", "multiprocessing.cpu_count", "torch.multiprocessing.cpu_count")
@@ -117,6 +134,8 @@ def _all_cores(context: Context, value: Value) -> bool:
     parts = list(provenance(value, 40))
     if any(isinstance(p, Obj) and p.name in _DIVIDES for p in parts):
         return False
+    if any(isinstance(o, Known) for p in parts if isinstance(p, Choice) for o in options_of(p)):
+        return False  # os.cpu_count() if world == 1 else 4
     for part in parts:
         if isinstance(part, Unknown) and part.site is not None:
             made = context.reading.event_of(part)

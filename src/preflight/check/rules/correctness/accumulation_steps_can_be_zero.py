@@ -150,6 +150,22 @@ for i, x in enumerate(data):
         opt.step()
         opt.zero_grad()
 """,
+    """
+import torch
+import torch.distributed as dist
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+total, batch = 64, 4
+share = total // dist.get_world_size()
+rounds = share // batch
+assert total == batch * rounds * dist.get_world_size()
+for step in range(100):
+    for micro in range(rounds):
+        (model(next(batches)).mean() / rounds).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+""",
 )
 
 
@@ -234,6 +250,7 @@ def _checked(script: Script, node: ast.AST) -> bool:
     """Whether a test with the remainder of the same number is anywhere in the script."""
     left = node.left if isinstance(node, ast.BinOp) else node.target if isinstance(node, ast.AugAssign) else None
     wanted = _plain_dump(left)
+    held = _plain_dump(_name_of(script, node))
     for statement in ast.walk(script.tree):
         test = statement.test if isinstance(statement, (ast.Assert, ast.If)) else None
         for part in ast.walk(test) if test is not None else ():
@@ -241,7 +258,29 @@ def _checked(script: Script, node: ast.AST) -> bool:
                 return True
             if isinstance(statement, ast.Assert) and isinstance(part, ast.Compare) and _plain_dump(part.left) == wanted:
                 return True
+            if isinstance(statement, ast.Assert) and held and isinstance(part, ast.Compare) and _multiplied(part, held):
+                return True
     return False
+
+
+def _name_of(script: Script, node: ast.AST) -> ast.AST | None:
+    """What the result of a division is called."""
+    for statement in ast.walk(script.tree):
+        if isinstance(statement, ast.Assign) and statement.value is node and len(statement.targets) == 1:
+            return statement.targets[0]
+    return node.target if isinstance(node, ast.AugAssign) else None
+
+
+def _multiplied(comparison: ast.Compare, held: str) -> bool:
+    """Whether a comparison asks that something be a product with the number: ``total == batch * steps``."""
+    products = [
+        part
+        for side in (comparison.left, *comparison.comparators)
+        for part in ast.walk(side)
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult)
+    ]
+    equal = len(comparison.ops) == 1 and isinstance(comparison.ops[0], ast.Eq)
+    return equal and any(_plain_dump(factor) == held for p in products for factor in (p.left, p.right))
 
 
 def _plain_dump(node: ast.AST | None) -> str:

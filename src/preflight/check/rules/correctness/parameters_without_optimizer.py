@@ -175,6 +175,27 @@ for x, y in loader:
     nn.functional.mse_loss(net(x), y).backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, domains=2):
+        super().__init__()
+        self.shared = nn.Sequential(nn.Linear(8, 8))
+        self.shared += nn.Sequential(nn.ReLU(), nn.Linear(8, 4))
+        self.heads = nn.ModuleList()
+        for _ in range(domains):
+            self.heads += [nn.Linear(4, 1)]
+    def forward(self, x):
+        x = self.shared(x)
+        return torch.stack([head(x) for head in self.heads])
+net = Net()
+optimizer = torch.optim.Adam(net.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(net(x), y).backward()
+    optimizer.step()
+""",
 )
 
 _WEIGHTED = frozenset(

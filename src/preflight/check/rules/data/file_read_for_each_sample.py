@@ -122,6 +122,23 @@ class Crops(Dataset):
         return np.load(random.choice(self.paths))
 Crops(["a.npy"])[0]
 """,
+    """
+import glob, os
+import numpy as np
+from torch.utils.data import Dataset
+class Pictures(Dataset):
+    def __init__(self, root):
+        self.root = root
+        self.files = sorted(f for f in glob.glob(root + "/**/*.npy") if os.path.isfile(f))
+        self.notes = [os.path.join(d, f) for d, _, files in os.walk(root) for f in files]
+    def __len__(self):
+        return len(self.files)
+    def __getitem__(self, index):
+        name = os.path.basename(self.files[index])
+        path, note = os.path.join(self.root, name), self.notes[index]
+        return np.load(path), np.load(self.files[index]), np.load(note)
+Pictures("x")[0]
+""",
 )
 
 _PARSERS = (
@@ -150,9 +167,9 @@ def check(context: Context) -> Iterator[Finding]:
         getter = _getter(event)
         if getter is None or not event.args or "mmap_mode" in event.kwargs:
             continue
-        func, frame = getter
+        func, frame, call = getter
         index = _index(context, func, frame)
-        if index is None or any(
+        if index is None or _names_index(func, call) or any(
             part is index or _drawn(part) for value in event.args for part in provenance(value, 200)
         ):
             continue
@@ -181,13 +198,14 @@ def _drawn(value: Value) -> bool:
     )
 
 
-def _getter(event: Event) -> tuple[Func, Frame] | None:
-    """The ``__getitem__`` of a dataset that an event is always reached in."""
+def _getter(event: Event) -> tuple[Func, Frame, ast.AST] | None:
+    """The ``__getitem__`` of a dataset that an event is always reached in, and the call in it that leads there."""
     inner: ast.AST = event.node
     for frame in event.context.frames():
         if frame.kind in ("if", "try", "except", "loop"):
             return None
         func = frame.value
+        call = inner
         if isinstance(func, Func):
             if _conditional(func.node, inner):
                 return None
@@ -195,7 +213,7 @@ def _getter(event: Event) -> tuple[Func, Frame] | None:
         if frame.kind in ("call", "root") and isinstance(func, Func) and func.qualname.endswith(".__getitem__"):
             owner = func.owner
             if owner is not None and any(n.startswith("torch.utils.data.") for n in owner.external_bases()):
-                return func, frame
+                return func, frame, call
     return None
 
 
@@ -203,6 +221,44 @@ def _conditional(function: ast.AST, call: ast.AST) -> bool:
     """Whether a call stands in a branch of a function: a file that is opened only when it is not open yet."""
     branches = (n for n in ast.walk(function) if isinstance(n, (ast.If, ast.IfExp, ast.Try)))
     return any(part is call for branch in branches for part in ast.walk(branch))
+
+
+def _names_index(func: Func, call: ast.AST) -> bool:
+    """Whether a call in ``__getitem__`` is given something that was made from the index.
+
+    An item of a list whose length is not known is one value for all indexes, and does not tell where it comes from.
+    """
+    assert isinstance(func.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+    names = {argument.arg for argument in func.node.args.args[1:2]}
+    bindings = [pair for node in ast.walk(func.node) for pair in _bindings(node)]
+    for _ in bindings:
+        more = {n for value, target in bindings if _reads(value, names) for n in _names(target)} - names
+        if not more:
+            break
+        names |= more
+    given = (*call.args, *(k.value for k in call.keywords)) if isinstance(call, ast.Call) else ()
+    return any(_reads(argument, names) for argument in given)
+
+
+def _bindings(node: ast.AST) -> list[tuple[ast.AST, ast.AST]]:
+    """What a node binds to which target: an assignment, a loop, a ``with``."""
+    if isinstance(node, ast.Assign):
+        return [(node.value, target) for target in node.targets]
+    if isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+        return [(node.value, node.target)]
+    if isinstance(node, (ast.For, ast.comprehension)):
+        return [(node.iter, node.target)]
+    if isinstance(node, ast.withitem) and node.optional_vars is not None:
+        return [(node.context_expr, node.optional_vars)]
+    return []
+
+
+def _names(target: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+
+
+def _reads(value: ast.AST, names: set[str]) -> bool:
+    return not names.isdisjoint(_names(value))
 
 
 def _index(context: Context, func: Func, frame: Frame) -> Value | None:

@@ -154,7 +154,10 @@ _NAMED = (
 )
 
 
-@MODEL.call("torch.nn.ModuleList.append", "torch.nn.ModuleList.extend", "torch.nn.Sequential.append", *_NAMED)
+_APPENDED = tuple(f"torch.nn.{kind}.{how}" for kind in ("ModuleList", "Sequential") for how in ("append", "extend"))
+
+
+@MODEL.call(*_APPENDED, *_NAMED)
 def _append(m: Machine, c: Call) -> Value | None:
     from preflight.source.evaluate.iteration import iterate
 
