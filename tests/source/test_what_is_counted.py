@@ -197,3 +197,51 @@ class Net(nn.Module):
 model = Net()
 """
     assert _parameters(tmp_path, script)[0] == 16 * 8 + 8
+
+
+BLOCKS = """
+class Block(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.body = nn.Linear(n, n, bias=False)
+        self.lora_down = nn.Linear(n, 2, bias=False)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(10) for _ in range(5)])
+        self.head = nn.Linear(10, 3, bias=False)
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("frozen", "trained"),
+    [
+        ('for n, p in model.named_parameters():\n    if "lora_" not in n:\n        p.requires_grad = False\n', 5 * 20),
+        ('for n, p in model.named_parameters():\n    if "blocks.1." in n:\n        p.requires_grad = False\n', 510),
+        ("for p in model.blocks.parameters():\n    p.requires_grad = False\n", 30),
+        ("model.blocks[0].requires_grad_(False)\n", 4 * 120 + 30),
+        ('for n, p in model.named_parameters():\n    p.requires_grad = "head" in n\n', 30),
+        ("model.requires_grad_(False)\n", None),  # what the optimizer trains is then somewhere else
+    ],
+)
+def test_each_of_the_blocks_of_a_comprehension_is_frozen(tmp_path: Path, frozen: str, trained: int | None) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(f"import torch\nfrom torch import nn\n{BLOCKS}{frozen}{LOOP}")
+    assert analyze(path).facts["model.trainable_parameters"].value == trained
+
+
+def test_a_part_whose_class_is_chosen_elsewhere_makes_no_network_of_nothing(tmp_path: Path) -> None:
+    script = """
+import importlib
+class Net(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.drop = inner, nn.Dropout()
+    def forward(self, x):
+        return self.drop(self.inner(x))
+model = Net(getattr(importlib.import_module("nets"), sys.argv[1])())
+"""
+    value, reason = _parameters(tmp_path, script)
+    assert value is None
+    assert reason

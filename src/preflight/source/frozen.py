@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library.methods import is_module
@@ -80,7 +82,7 @@ def frozen_layers(reading: Reading, network: Network) -> Frozen:
         reading: The script.
         network: The layers of the network that is trained.
     """
-    frozen: dict[int, Leaf] = {}
+    frozen: set[int] = set()
     certain = not reading.trace.calls(*_OTHERS)
     for change in _changes(reading):
         if change.context.shadow:
@@ -93,23 +95,40 @@ def frozen_layers(reading: Reading, network: Network) -> Frozen:
             # A copy has parameters of its own, and its layers are written down as those of the original.
             certain = certain and not network.holds(owner)
             continue
-        paths = {id(leaf.obj): leaf.path for leaf in Network(reading, owner).leaves}
-        for leaf in network.leaves:
-            path = paths.get(id(leaf.obj))
+        for index, path in _reached(network, Network(reading, owner)):
+            leaf = network.leaves[index]
             whole = leaf.obj.drawn_for or leaf.obj
-            if path is None or not leaf.count or whole.number > change.number:
-                continue  # of another part, without parameters, or put there later
+            if not leaf.count or whole.number > change.number:
+                continue  # without parameters, or put there later
             told = {change.for_name(name) for name in _names(leaf, path)}
             if len(told) > 1 or None in told:
                 certain = False
                 continue
             meant, wanted = next(iter(told)) or (False, False)
             if meant and wanted:
-                frozen.pop(id(leaf.obj), None)
+                frozen.discard(index)
             elif meant:
-                frozen[id(leaf.obj)] = leaf
-    counted = sum(leaf.count * leaf.repeat for leaf in frozen.values())
-    return Frozen(frozenset(frozen), counted, certain)
+                frozen.add(index)
+    counted = sum(network.leaves[index].count * network.leaves[index].repeat for index in frozen)
+    trained = {id(leaf.obj) for index, leaf in enumerate(network.leaves) if index not in frozen}
+    return Frozen(frozenset(id(network.leaves[index].obj) for index in frozen) - trained, counted, certain)
+
+
+def _reached(network: Network, part: Network) -> Iterator[tuple[int, str]]:
+    """The layers of a network that a part of it holds: the place in the network's list, and the name within the part.
+
+    The layers of copies, as of blocks that a comprehension makes, are written down as those of the original: they are
+    told apart by their order, in which the original comes first.
+    """
+    names: dict[int, list[str]] = {}
+    for leaf in part.leaves:
+        names.setdefault(id(leaf.obj), []).append(leaf.path)
+    met: Counter[int] = Counter()
+    for index, leaf in enumerate(network.leaves):
+        paths = names.get(id(leaf.obj), ())
+        if met[id(leaf.obj)] < len(paths):
+            yield index, paths[met[id(leaf.obj)]]
+        met[id(leaf.obj)] += 1
 
 
 def _names(leaf: Leaf, path: str) -> tuple[str, ...]:

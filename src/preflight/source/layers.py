@@ -71,10 +71,10 @@ class Network:
         self._added = _added_modules(reading)
         try:
             self.total = self._module(model, "", 1, set())
-            if len(self._seen) < 2 and not self.leaves:  # what is trained has parameters: they were made out of sight
+            if not self.total or (len(self._seen) < 2 and not self.leaves):  # what is trained has parameters: they were made out of sight
                 raise Unsized("the layers of the model were not seen")
         except Unsized as error:
-            self.total, self.reason = None, str(error)
+            self.total, self.reason = None, str(error).lstrip(".")
         except RecursionError:
             self.reason = "the network contains itself"
 

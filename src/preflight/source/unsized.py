@@ -55,7 +55,7 @@ def not_followed(obj: Obj, path: str) -> str:
             return f"{what} is {which.value}, which the catalog does not hold"
     if name.strip(".()[]?"):
         return f"{what} is made by {name.lstrip('.')}, whose layers are not in the script"
-    return f"{what} {why_unknown(made)}"
+    return f"{what}: {why_unknown(made)}"
 
 
 def first_unknown(obj: Obj) -> str:

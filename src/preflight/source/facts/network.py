@@ -118,6 +118,8 @@ def _trainable(reading: Reading, model: Obj | None, total: int, place: Location 
         frozen = frozen_layers(reading, network) if network is not None else Frozen(certain=False)
         if network is None or network.total != total or not frozen.certain:
             return unknown("some parameters are frozen or adapters are added; a dry run would tell how many")
+        if frozen.parameters >= total:  # what trains is put in out of sight: adapters that a class was exchanged for
+            return unknown("all parameters that were seen are frozen, so others are trained; a dry run would tell")
         total, how = total - frozen.parameters, f"{how}, less the frozen ones"
     return Fact(total, place, how)
 
