@@ -245,3 +245,19 @@ model = Net(getattr(importlib.import_module("nets"), sys.argv[1])())
     value, reason = _parameters(tmp_path, script)
     assert value is None
     assert reason
+
+
+def test_where_a_class_is_exchanged_what_is_frozen_is_not_certain(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(f"from torch import nn\n{BLOCKS}")
+    (tmp_path / "adapters.py").write_text(
+        "import nets\nfrom contextlib import contextmanager\nclass Adapted(nets.Block):\n    pass\n"
+        "@contextmanager\ndef adapted():\n    before = nets.Block\n    nets.Block = Adapted\n    yield\n    nets.Block = before\n"
+    )
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch, nets\nfrom adapters import adapted\nwith adapted():\n    model = nets.Net()\n"
+        f"for n, p in model.named_parameters():\n    p.requires_grad = 'adapter' in n\n{LOOP}"
+    )
+    report = analyze(path)
+    assert report.facts["model.trainable_parameters"].value is None
+    assert not [f for f in report.findings if f.code == "OPT020"]

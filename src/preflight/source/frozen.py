@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.layers import Leaf, Network
 from preflight.source.name_tests import name_test
-from preflight.source.values import Known, Obj, Value, settle
+from preflight.source.values import Class, Known, Module, Obj, Value, settle
 
 if TYPE_CHECKING:
     from preflight.source.reading import Reading
@@ -83,7 +83,7 @@ def frozen_layers(reading: Reading, network: Network) -> Frozen:
         network: The layers of the network that is trained.
     """
     frozen: set[int] = set()
-    certain = not reading.trace.calls(*_OTHERS)
+    certain = not reading.trace.calls(*_OTHERS) and not _exchanges_classes(reading)
     for change in _changes(reading):
         if change.context.shadow:
             continue
@@ -129,6 +129,14 @@ def _reached(network: Network, part: Network) -> Iterator[tuple[int, str]]:
         if met[id(leaf.obj)] < len(paths):
             yield index, paths[met[id(leaf.obj)]]
         met[id(leaf.obj)] += 1
+
+
+def _exchanges_classes(reading: Reading) -> bool:
+    """Whether a class of a module is replaced by another, as some do for adapters: a network may then have other layers."""
+    return any(
+        isinstance(settle(store.target), Module) and isinstance(settle(store.value), Class)
+        for store in reading.trace.stores
+    )
 
 
 def _names(leaf: Leaf, path: str) -> tuple[str, ...]:

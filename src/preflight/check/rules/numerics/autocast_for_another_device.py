@@ -19,7 +19,8 @@ When part of the model runs on the other device on purpose.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.backward_graph import graph
@@ -27,6 +28,7 @@ from preflight.check.queries.parameters import parts_of
 from preflight.check.queries.precision import AUTOCASTS, device_of, regions
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.torch import wrapped
+from preflight.source.trace import Event
 from preflight.source.training import loss_of
 from preflight.source.values import Choice, Known, Obj, Phi, Value, settle
 from preflight.vocabulary.finding import Finding
@@ -136,6 +138,7 @@ for x, y in data:
 
 def check(context: Context) -> Iterator[Finding]:
     """Compare the autocast blocks of each loss with where its modules are."""
+    moves: list[_Move] | None = None
     for loop in context.reading.loops if context.trace.calls(*AUTOCASTS) else ():
         backward = loop.backwards[0]
         if backward.context.shadow:
@@ -146,7 +149,8 @@ def check(context: Context) -> Iterator[Finding]:
             active = [r for r in regions(value.context) if r.enabled is True]
             if not active or active[0].device is None:
                 continue
-            place = _place(context, value.receiver)
+            moves = _moves(context) if moves is None else moves
+            place = _place(moves, value.receiver)
             if place is None:
                 continue
             if (
@@ -174,22 +178,45 @@ def check(context: Context) -> Iterator[Finding]:
             return
 
 
-def _place(context: Context, receiver: Value | None) -> str | None:
+class _Move(NamedTuple):
+    """A call that moves modules, or whose code is not seen and may move them; and what they hold, by identity."""
+
+    event: Event
+    hidden: bool
+    parts: tuple[dict[int, Obj], ...]
+
+
+def _moves(context: Context) -> list[_Move]:
+    """All such calls, in order: many modules are asked about."""
+    held: dict[int, dict[int, Obj]] = {}
+
+    def parts(values: Iterable[Value | None]) -> tuple[dict[int, Obj], ...]:
+        owners = [owner for owner in map(wrapped, values) if isinstance(owner, Obj)]
+        for owner in owners:
+            if id(owner) not in held:
+                held[id(owner)] = parts_of(owner)
+        return tuple(held[id(owner)] for owner in owners)
+
+    found: list[_Move] = []
+    for event in context.trace.events:
+        if event.name in (".to", ".cuda", ".cpu"):
+            found.append(_Move(event, False, parts((event.receiver,))))
+        elif not event.inlined and not event.name.startswith(("torch.", "builtins.", ".")):
+            found.append(_Move(event, True, parts((*event.args, *event.kwargs.values()))))
+    return [move for move in found if move.parts]
+
+
+def _place(moves: list[_Move], receiver: Value | None) -> str | None:
     """Where a module was moved last, itself or as a part of a model; None where it may be elsewhere."""
     module = wrapped(receiver)
     if not isinstance(module, Obj):
         return None
     found: str | None = None
-    for event in context.trace.events:
-        if event.name not in (".to", ".cuda", ".cpu"):
-            given = [wrapped(a) for a in (*event.args, *event.kwargs.values())]
-            hidden = not event.inlined and not event.name.startswith(("torch.", "builtins.", "."))
-            if hidden and any(isinstance(g, Obj) and id(module) in parts_of(g) for g in given):
-                return None
+    for event, hidden, parts in moves:
+        if not any(id(module) in held for held in parts):
             continue
-        base = wrapped(event.receiver)
-        if not isinstance(base, Obj) or id(module) not in parts_of(base):
-            continue
+        if hidden:
+            return None
         if event.name in (".cuda", ".cpu"):
             found = event.name[1:]
             continue
