@@ -18,6 +18,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "junk.csv").write_bytes(bytes(range(256)) * 400)
     (tmp_path / "empty").mkdir()
     (tmp_path / "run.log").write_text("step 1 loss 2.0\n")
+    (tmp_path / "trials.csv").write_text("side,outcome,mfu\nbefore,fail,0.4\nafter,pass,0.4\n")
+    (tmp_path / "mine" / "signatures" / "own").mkdir(parents=True)
+    (tmp_path / "mine" / "signatures" / "own" / "one.toml").write_text("title = 'One'\n")
     return tmp_path
 
 
@@ -53,6 +56,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (("probe", "computer"), "no probe is called", "compute"),
         (("fix", "reduce-bach"), "no remedies for", "reduce-batch"),
+        (("tree", "--say", "runing=yes"), "--say runing: no tree asks that", "did you mean running?"),
+        (("tree", "--say", "crash.running=yes"), "--say crash.running: no tree asks that", "triage.running"),
+        (("bisect", "--batch", "8", "8", "--", "echo", "{batch}"), "both ends are the same", "two numbers"),
+        (("bisect", "--batch", "8", "x", "--", "echo", "{batch}"), "'x' is no whole number", "bisect --help"),
+        (("checklist", "long-runs", "--set", "quota=1"), "there is no setting 'quota'", "one of checkpoint_folder, "),
+        (("checklist", "run.log"), "run.log: is no checklist", "TOML"),
+        (("run.log", "--signatures", "own"), "own: no such file or folder", ""),
+        (("run.log", "--signatures", "run.log"), "--signatures run.log: is a file", "signatures/FAMILY/NAME.toml"),
+        (("run.log", "--signatures", "empty"), "empty: there is no signatures/FAMILY/NAME.toml", "--draft"),
+        (("run.log", "--signatures", "mine/signatures"), "there is no signatures/FAMILY/NAME.toml in", "mean mine?"),
+        (("run.log", "--invariants", "run.log"), "--invariants run.log: there is no trace", "the folder of the trace"),
+        (("verify", "--trials", "trials.csv", "--rate", "2"), "--rate 2: of runs, no more than all fail", "--unit"),
+        (("verify", "--trials", "trials.csv", "--metric", "mfo:higher"), "no run tells it", "did you mean mfu?"),
     ],
 )
 def test_one_error_names_the_thing_and_the_nearest(
@@ -111,3 +127,11 @@ def test_a_job_of_which_nothing_is_known_is_not_counted_as_good(capsys: pytest.C
     said = " ".join(capsys.readouterr().out.split())
     assert "0 of 1 jobs failed" in said
     assert "junk.bin: does not tell how this job ended" in said
+    assert run("investigate", "events", "--jobs", "junk.bin") == 3
+    assert "no job that says how it ended" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_rate_of_more_than_one_may_be_one_of_hours(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "hours.csv").write_text("side,outcome,hours\nbefore,fail,1\nafter,pass,3\n")
+    assert run("investigate", "verify", "--trials", "hours.csv", "--unit", "hours", "--rate", "2") in (0, 3)
+    assert "error" not in capsys.readouterr().err

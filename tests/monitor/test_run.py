@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -107,9 +108,7 @@ def test_a_trace_that_is_there_is_refused_without_force(healthy_run: Recorded) -
     assert sorted(path.name for path in healthy_run.trace.iterdir()) == before
 
 
-@pytest.mark.parametrize(
-    ("ending", "code"), [("raise SystemExit(7)", 7), ("import os, time; time.sleep(2); os._exit(3)", 3)]
-)
+@pytest.mark.parametrize(("ending", "code"), [("raise SystemExit(7)", 7), ("import os; os._exit(3)", 3)])
 def test_the_exit_code_of_the_program_is_kept(tmp_path: Path, ending: str, code: int) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(NEVER_CLEARED + ending + "\n")
@@ -117,6 +116,29 @@ def test_the_exit_code_of_the_program_is_kept(tmp_path: Path, ending: str, code:
     assert done.returncode == code
     assert "alarm 1" in done.stderr
     assert (tmp_path / ".preflight" / "monitor" / "train-1" / "run.json").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_what_leaves_by_os_exit_has_an_end_in_its_trace_also_in_a_child(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(
+        f"import os\npid = os.fork()\n{NEVER_CLEARED}\nif pid:\n    os.waitpid(pid, 0)\nos._exit(status=3)\n"
+    )
+    done = preflight("monitor", "run", "-o", "t", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "NO-GO" in done.stderr
+    assert "stopped without a word" not in done.stderr
+    preflight("monitor", "export", "t", "-o", "rows", cwd=tmp_path)
+    ends = [json.loads(line) for line in (tmp_path / "rows" / "end.jsonl").read_text().splitlines()]
+    assert [(one["how"], one["code"], one["error"]) for one in ends] == [("exit", 3, None)] * 2
+
+
+def test_an_exception_that_ends_the_program_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(NEVER_CLEARED + "raise ValueError('no more')\n")
+    done = preflight("monitor", "run", "-o", "t", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "preflight monitor: rank 0 ended with ValueError: no more in iteration" in done.stderr
 
 
 def test_a_disk_that_is_full_at_the_end_costs_the_program_nothing(tmp_path: Path) -> None:
@@ -146,7 +168,7 @@ def test_a_signal_reaches_the_program_and_what_was_recorded_is_judged(tmp_path: 
     _, said = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
     assert "NO-GO  1 error" in said
-    assert "rank 0 stopped without a word: it was killed" in said
+    assert "rank 0 stopped without a word: the program was ended by SIGTERM; the last iteration" in said
 
 
 def test_watch_says_what_check_says(broken_run: Recorded, tmp_path: Path) -> None:
@@ -230,7 +252,8 @@ def test_folders_are_named_after_the_program(tmp_path: Path) -> None:
         (("run", "--", "pyhton", "train.py"), "no program is called 'pyhton'", "did you mean python"),
         (("run", "--", sys.executable, "nix.py"), "there is no file 'nix.py'", ""),
         (("check", "nowhere"), "nowhere does not exist", ""),
-        (("check", "."), "holds no trace", "preflight monitor collect"),
+        (("check", "."), "holds no trace", "did you mean trace, the newest in it?"),
+        (("run", "--budget", "lots", "--", "python", "x.py"), "'lots' is no number", "preflight monitor run --help"),
         (("check",), "missing argument", ""),
         (("watch", "file.txt"), "is a file, and a trace is a folder", ""),
         (("chek", "."), "has no command 'chek'", "did you mean check?"),

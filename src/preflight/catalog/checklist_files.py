@@ -26,6 +26,8 @@ def load_checklist(name: str, extra: Folders = ()) -> Checklist:
     """
     if name.endswith(".toml"):
         return _read(os.path.abspath(name))
+    if os.path.sep in name or os.path.isfile(name):
+        raise UsageError(f"{name}: is no checklist", "a list of your own is a TOML file: ./mine.toml")
     path = find(KIND, name, extra)
     if path is None:
         known = checklist_names(extra)

@@ -45,7 +45,10 @@ def folders(kind: str, extra: Folders = ()) -> list[str]:
     """
     for folder in extra:
         if not os.path.isdir(folder):
-            raise CatalogError(f"catalog folder '{folder}' is not there", hint="[tool.preflight] catalog names it")
+            raise CatalogError(
+                f"catalog folder '{folder}' is {'no folder' if os.path.exists(folder) else 'not there'}",
+                hint="[tool.preflight] catalog names it",
+            )
     return [os.path.join(folder, kind) for folder in extra] + [os.path.join(SHIPPED, kind)]
 
 

@@ -60,6 +60,8 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
             raise UsageError(
                 f"{paths[0]}: neither a file nor a subcommand", f"did you mean preflight investigate {near}?"
             )
+    for folder in given["signatures"]:
+        _holds_signatures(folder)
     signatures = (*catalog(), *given["signatures"])
     beside = sorted_out(paths, given["invariants"])
     if given["follow"]:
@@ -77,6 +79,24 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
             remark("nothing is drafted: what would tell it is there already, or no line says what happened", look)
     answer(report, look, SourceLines())
     return EXIT_CODES[report.verdict]
+
+
+def _holds_signatures(folder: str) -> None:
+    """Refuse a folder that adds no signature: named wrongly, it would change nothing, and nobody would know."""
+    from preflight.catalog.signature_files import KIND, listed
+    from preflight.investigate.paths import there
+
+    there(folder)
+    if not os.path.isdir(folder):
+        raise UsageError(f"--signatures {folder}: is a file", f"name the folder that holds {KIND}/FAMILY/NAME.toml")
+    if next(listed(os.path.join(folder, KIND)), None) is not None:
+        return
+    above, name = os.path.split(os.path.abspath(folder))
+    inside = name == KIND and next(listed(folder), None) is not None
+    raise UsageError(
+        f"--signatures {folder}: there is no {KIND}/FAMILY/NAME.toml in it",
+        f"did you mean {os.path.relpath(above)}?" if inside else "--draft DIR writes such a folder",
+    )
 
 
 def _beside(report: Report, script: str) -> Report:

@@ -20,6 +20,12 @@ from preflight.listing import modules_beside
 
 INTERRUPTED = 130
 FAILED = 2
+_OF_NUMBERS = {
+    "is not a valid float range": "is no number",
+    "is not a valid float": "is no number",
+    "is not a valid integer range": "is no whole number",
+    "is not a valid integer": "is no whole number",
+}
 _NOT_COMMANDS = ("__init__.py", "main.py")
 
 
@@ -127,6 +133,8 @@ def _in_our_words(error: click.ClickException) -> tuple[str, str | None]:
         near = _near(error)
         return f"no such option: {error.option_name}", f"did you mean {near}?" if near else usage
     message = error.format_message().strip().rstrip(".")
+    for words, ours in _OF_NUMBERS.items():
+        message = message.replace(words, ours)
     return message[:1].lower() + message[1:], usage
 
 

@@ -91,6 +91,7 @@ class TraceGap(msgspec.Struct, frozen=True, kw_only=True):
             ``no rank``: a rank of which there is no file; ``shorter``: a rank that ended before others;
             ``no begin``: a file whose process is not known; ``twice``: two processes of one rank at the same time;
             ``clock``: a clock that jumped; ``no run``: there is no ``run.json``, or it cannot be read;
+            ``failed``: an exception that ended a process;
             ``thinned``: what was recorded more seldom; ``trouble``: what recording failed at.
         text: A sentence that says so.
         rank: Of which rank. pid: Of which process. file: In which file of the folder.
@@ -109,6 +110,7 @@ class TraceGap(msgspec.Struct, frozen=True, kw_only=True):
         "twice",
         "clock",
         "no run",
+        "failed",
         "thinned",
         "trouble",
     ]

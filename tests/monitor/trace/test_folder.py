@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -150,16 +151,47 @@ def test_a_worker_that_its_trainer_ended_is_not_called_killed(folder: Path) -> N
     assert _said(folder) == []
     interrupted = ("end", end(9, 3, how="exception", error="KeyboardInterrupt: "))
     write(folder, "rank-00000.100.trace", [("begin", begin(0, 0, 1, 100)), interrupted])
-    assert _said(folder) == []
+    assert _said(folder) == [("failed", "rank 0 ended with KeyboardInterrupt in iteration 3")]
     killed_worker = ("end", end(9, 3, how="exception", error="RuntimeError: DataLoader worker (pid 200) is killed"))
     write(folder, "rank-00000.100.trace", [("begin", begin(0, 0, 1, 100)), killed_worker])
-    assert [what for what, _ in _said(folder)] == ["no end"]
+    assert [what for what, _ in _said(folder)] == ["failed", "no end"]
     rank(folder, 0, 1, pid=100, ended=False)
     killed = "stopped without a word: it was killed, or could not write"
     assert [text.split("; ")[0] for what, text in _said(folder) if what == "no end"] == [
         f"rank 0 {killed}",
         f"worker 200 of rank 0 {killed}",
     ]
+
+
+def test_exceptions_that_ended_ranks_are_named_once_each(folder: Path) -> None:
+    for number in range(10):
+        error = "RuntimeError: first\nof many" if number else "KeyError: 'x'"
+        failed = ("end", end(9, 3, how="exception", error=error))
+        write(folder, f"rank-{number:05d}.{number + 7}.trace", [("begin", begin(0, number, 10, number + 7)), failed])
+    again = ("end", end(9, 5, how="exception", error="KeyboardInterrupt: "))
+    write(folder, "rank-00000.99.trace", [("begin", begin(0, 0, 10, 99, wall=5000.0)), again])
+    assert [text for what, text in _said(folder) if what == "failed"] == [
+        "rank 0 ended with KeyError: 'x' in iteration 3",
+        "rank 0, start 2, ended with KeyboardInterrupt in iteration 5",
+        "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 1 more ended with RuntimeError: first of many in iteration 3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "ranks", "why"),
+    [
+        (137, 1, "the program was ended by SIGKILL"),
+        (128 + 99, 1, "it was killed, or could not write"),
+        (1, 1, "it was killed, or could not write"),
+        (137, 2, "it was killed, or could not write"),
+    ],
+)
+def test_the_signal_that_ended_the_only_rank_is_named(tmp_path: Path, code: int, ranks: int, why: str) -> None:
+    write_run(tmp_path, RecordedRun(exit_code=code))
+    for number in range(ranks):
+        rank(tmp_path, number, ranks, ended=False)
+    said = [text.split("; ")[0] for what, text in _said(tmp_path) if what == "no end"]
+    assert said == [f"rank {number} stopped without a word: {why}" for number in range(ranks)]
 
 
 def test_the_launcher_knows_of_ranks_that_wrote_nothing(tmp_path: Path) -> None:
@@ -281,6 +313,33 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, make: object, said: str) ->
     make(path)  # type: ignore[operator]
     with pytest.raises(TraceError, match=said):
         TraceFolder(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        (".", "did you mean runs/train-2, the newest in it?"),
+        ("runs", "did you mean runs/train-2, the newest in it?"),
+        ("runs/trian-2", "did you mean runs/train-2?"),
+        ("runs/train-2/run.json", "did you mean runs/train-2?"),
+        ("runs/train-1/call.parquet", "did you mean runs/train-1?"),
+        ("runs/nothing/like/it", None),
+    ],
+)
+def test_the_nearest_trace_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, hint: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("preflight.monitor.trace.folder.RECORDINGS", Path("runs"))
+    for number in (2, 1):
+        at = tmp_path / "runs" / f"train-{number}" / "run.json"
+        at.parent.mkdir(parents=True)
+        at.write_text("{}")
+        os.utime(at, ns=(number, number))
+    (tmp_path / "runs" / "train-1" / "call.parquet").write_bytes(b"")
+    with pytest.raises(TraceError) as refused:
+        TraceFolder(path)
+    assert refused.value.hint == hint
 
 
 def test_a_segment_of_a_newer_format_is_refused(folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from preflight.errors import InputError
+from preflight.errors import InputError, UsageError
 from preflight.vocabulary.invariant import Violation
 from preflight.vocabulary.report import SCHEMA, Report, Stage, Tool, Verdict
 from preflight.vocabulary.version import VERSION
@@ -43,17 +43,29 @@ def sorted_out(paths: Sequence[str], invariants: Sequence[str] = ()) -> Beside:
     Args:
         paths: What was given; a trace folder that lies directly in a folder of these counts as well.
         invariants: What traces are held against; the shipped library where there is none.
+
+    Raises:
+        UsageError: Invariants are given, and no trace that is held against them.
     """
     logs: list[str] = []
+    traces: list[str] = []
     found: list[tuple[str, Report]] = []
     for path in paths:
         if path != "-" and _is_trace(path):
+            traces.append(path)
             found.append((path, _checked(path, invariants)))
         elif (report := _report(path)) is not None:
             found.append((path, report))
         else:
             logs.append(path)
-            found += [(inner, _checked(inner, invariants)) for inner in _inside(path) if _is_trace(inner)]
+            for inner in filter(_is_trace, _inside(path)):
+                traces.append(inner)
+                found.append((inner, _checked(inner, invariants)))
+    if invariants and not traces:
+        raise UsageError(
+            f"--invariants {invariants[0]}: there is no trace to hold against it",
+            "name the folder of the trace beside the logs; preflight monitor records one",
+        )
     return Beside(tuple(logs), tuple(found))
 
 

@@ -22,6 +22,10 @@ def of_numbers(
 ) -> Plan:
     """Sizes, batches or layers."""
     works, fails = given[dimension]
+    if works == fails:
+        raise UsageError(
+            f"--{dimension} {works} {fails}: both ends are the same", "first what works, then what fails: two numbers"
+        )
     if dimension == "scale":
         values: Sequence[int] = sizes_between(works, fails, shape)
         if given["launcher"] == "command" and given["key"] is None:

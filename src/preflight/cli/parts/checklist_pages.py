@@ -56,7 +56,8 @@ def _node() -> str:
     return platform.node()
 
 
-def _known(words: Sequence[str], known: Sequence[str], what: str) -> None:
+def _known(words: Sequence[str], there: Sequence[str], what: str) -> None:
+    known = list(dict.fromkeys(there))
     for word in words:
         if word not in known:
             near = nearest(word, known)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 
 from preflight.catalog.tree_files import load_tree, tree_names
 from preflight.cli.parts.recording import catalog
 from preflight.cli.parts.writing import Writing, put
-from preflight.errors import UsageError
+from preflight.errors import UsageError, nearest
 from preflight.investigate.answers import Facts
 from preflight.investigate.trees import FIRST, tree_markdown, tree_mermaid, tree_text, walk, walk_text
+from preflight.vocabulary.tree import Tree
 
 UNDECIDABLE = 3
 FORMATS = ("text", "markdown", "json", "html")
@@ -82,6 +84,7 @@ def walked(name: str | None, report: str | None, told: tuple[str, ...], mermaid:
             raise UsageError(f"--say {word}: is not QUESTION=ANSWER", "for example: --say running=no")
         answers[question] = answer
     folders = catalog()
+    _asked(answers, [load_tree(one, folders) for one in tree_names(folders)])
     way = walk(_facts(report), name or FIRST, answers, folders)
     if look.format == "json":
         import msgspec
@@ -98,6 +101,18 @@ def walked(name: str | None, report: str | None, told: tuple[str, ...], mermaid:
     else:
         put(walk_text(way, look.width), look)
     return 0 if way.leaf is not None else UNDECIDABLE
+
+
+def _asked(answers: Iterable[str], trees: Sequence[Tree]) -> None:
+    """Refuse an answer to a question that no tree asks: it would be left out without a word."""
+    known = dict.fromkeys(question.id for tree in trees for question in tree.questions)
+    full = [f"{tree.id}.{question.id}" for tree in trees for question in tree.questions]
+    for name in answers:
+        if name not in known and name not in full:
+            near = nearest(name, [*known, *full])
+            raise UsageError(
+                f"--say {name}: no tree asks that", f"did you mean {near}?" if near else f"one of {', '.join(known)}"
+            )
 
 
 def _facts(report: str | None) -> Facts:

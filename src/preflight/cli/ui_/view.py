@@ -28,7 +28,7 @@ MOST_ALARMS = 50
 MOST_OTHERS = 20
 MOST_RANKS = 64
 """Ranks of the table and of the heatmap."""
-_IN_THE_TABLE = ("running", "no end", "no rank")
+_IN_THE_TABLE = ("running", "no end", "no rank", "failed")
 """Gaps of a trace that the table of the ranks shows."""
 _LATE = 2
 """Iterations that ranks are apart in any run that is looked at while it goes on."""

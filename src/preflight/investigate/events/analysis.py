@@ -48,6 +48,8 @@ def analyse(
             )
         else:
             found += compare_jobs(jobs)
+    if observed is None and not jobs:
+        reasons.append("not enough data: there is no event, and no job that says how it ended")
     return Associations(
         failures=failures,
         hours=observed.length / 3600 if observed is not None else None,

@@ -48,6 +48,7 @@ def compare(
     declared_only: bool = False, all_of_them: bool = False,
 ) -> list[Compared]:  # fmt: skip
     """Compare every wanted metric, with Holm's correction for their number."""
+    wanted.refuse_what_is_not_told(name for one in (*before, *after) for name in one.series)
     there = {name for one in before for name in one.series} & {name for one in after for name in one.series}
     names = wanted.chosen(there, all_of_them=all_of_them)
     if declared_only:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from preflight.errors import UsageError
+from preflight.errors import UsageError, nearest
 from preflight.vocabulary.verification import Direction
 
 _LOWER = """seconds step_time step_seconds wall_seconds latency time_per_step loss val_loss eval_loss perplexity memory_bytes peak_memory
@@ -62,6 +62,21 @@ class Wanted:
                 f"say --metric {name}:higher, --metric {name}:lower or --metric {name}:equal",
             )
         return found
+
+    def refuse_what_is_not_told(self, told: Iterable[str]) -> None:
+        """Refuse a declared metric that no run tells, on either side, where runs tell any.
+
+        Raises:
+            UsageError: There is one.
+        """
+        known = sorted(set(told))
+        for name in self.directions if known else ():
+            if name not in known:
+                near = nearest(name, known)
+                raise UsageError(
+                    f"--metric {name}: no run tells it",
+                    f"did you mean {near}?" if near else f"one of {', '.join(known)}",
+                )
 
     def chosen(self, there: Iterable[str], *, all_of_them: bool) -> list[str]:
         """The metrics to compare: the declared ones; else all that are there, or only those whose direction is known."""

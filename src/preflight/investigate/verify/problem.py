@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+from preflight.errors import UsageError
 from preflight.investigate.statistics import binomial, poisson
 from preflight.investigate.verify.trial import Trial
 from preflight.vocabulary.verification import Problem, Side
@@ -52,13 +53,22 @@ class Asked:
 
 
 def judge_problem(before: Sequence[Trial], after: Sequence[Trial], asked: Asked) -> Problem | None:
-    """Say whether the problem is gone; None where nothing failed before and no rate is stated: there is no problem to judge."""
+    """Say whether the problem is gone; None where nothing failed before and no rate is stated: there is no problem to judge.
+
+    Raises:
+        UsageError: The rate that is stated is none of runs.
+    """
     what = asked.what or _commonest(before)
     failed_before = [one for one in before if _same(one, what, asked.what)]
     failed_after = [one for one in after if _same(one, what, asked.what)]
     if not failed_before and asked.rate is None and not failed_after:
         return None
     unit = asked.unit or _unit(before, after)
+    if unit == "runs" and asked.rate is not None and asked.rate > 1:
+        raise UsageError(
+            f"--rate {asked.rate:g}: of runs, no more than all fail",
+            "0.05 for one run in twenty; --unit steps or --unit hours for a rate of failures in these",
+        )
     far = max((one.steps for one in failed_before if one.steps is not None), default=None)
     near = min((one.steps for one in failed_before if one.steps is not None), default=None)
     old = _side(before, failed_before, unit, None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
+import os
 import sys
 from types import ModuleType, TracebackType
 from typing import Any
@@ -72,8 +74,25 @@ class _Ending:
             return own(kind, value, trace)
 
         sys.excepthook = excepthook
+        self._also_without_exit()
         atexit.register(self.end)
         self.session.opened = self._again
+
+    def _also_without_exit(self) -> None:
+        """Close before ``os._exit`` ends the process: many programs end so where threads of a library would not.
+
+        A child of ``fork`` that records ends so as well; one that does not has nothing to close.
+        """
+        own = os._exit
+
+        @functools.wraps(own)
+        def leave(*given: Any, **named: Any) -> Any:
+            code = given[0] if given else named.get("status")
+            with contextlib.suppress(BaseException):
+                self.session.recorder.close("exit", code if type(code) is int else None, None)
+            return own(*given, **named)
+
+        os._exit = leave
 
     def _again(self) -> None:
         """Come before the writer, which closes its file at exit too: what was registered last is called first."""

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from preflight.errors import TraceError
+from preflight.errors import TraceError, nearest
 from preflight.vocabulary.trace import RecordedRun
 
 from .process import Process, number_attempts, segments
@@ -20,6 +20,8 @@ from .run_file import read_run
 from .sealed import Sealed
 
 Kinds = frozenset[str] | None
+RECORDINGS = Path(".preflight", "monitor")
+"""Where recordings go, in the folder in which one is started, unless they are told otherwise."""
 WHO = frozenset({"begin", "end", "trouble", "thinned"})
 """Kinds that say who a process is and how it went; read whatever is asked for."""
 
@@ -222,17 +224,39 @@ class TraceFolder:
 
     def _refuse_what_is_no_folder(self) -> None:
         if not self.path.exists():
-            raise TraceError(f"{self.path} does not exist")
+            near = nearest(self.path.name, sorted(one.parent.name for one in _traces_in(self.path.parent)))
+            raise TraceError(
+                f"{self.path} does not exist", hint=f"did you mean {self.path.with_name(near)}?" if near else None
+            )
         if not self.path.is_dir():
-            raise TraceError(f"{self.path} is a file, and a trace is a folder", hint="name the folder that holds it")
+            above = self.path.parent
+            of_one = self.path.name == RUN_FILE or self.path.suffix in (".trace", ".parquet")
+            hint = (
+                f"did you mean {above}?" if of_one else "preflight monitor run -o FOLDER -- python train.py records one"
+            )
+            raise TraceError(f"{self.path} is a file, and a trace is a folder", hint=hint)
 
     def _refuse_what_holds_no_trace(self) -> None:
         if self._strange:
             raise TraceError(f"{self.path / next(iter(self._strange))} is no trace file")
+        newest = max(
+            _traces_in(self.path) or _traces_in(self.path / RECORDINGS),
+            key=lambda one: (one.stat().st_mtime_ns, one), default=None,
+        )  # fmt: skip
         raise TraceError(
             f"{self.path} holds no trace: no rank-*.trace, no sealed.json and no run.json",
-            hint="record one with `preflight monitor collect -o FOLDER -- python train.py`",
+            hint="record one with `preflight monitor collect -o FOLDER -- python train.py`"
+            if newest is None
+            else f"did you mean {newest.parent}, the newest in it?",
         )
+
+
+def _traces_in(folder: Path) -> list[Path]:
+    """Return the ``run.json`` of each trace that lies directly in a folder."""
+    try:
+        return [one / RUN_FILE for one in sorted(folder.iterdir()) if (one / RUN_FILE).is_file()]
+    except OSError:
+        return []
 
 
 def _no_lock(_: Path) -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from statistics import median
 
@@ -13,6 +14,10 @@ from .reader import CUT
 
 _WORKER = "DataLoader worker"
 """What an exception begins with that tells of the death of a worker."""
+MOST_RANKS = 8
+MOST_SAID = 300
+SHELL = 128
+"""What is added to the number of the signal that ended a program, for its exit code."""
 CLOCKS_APART = 2.0
 """Seconds by which two clocks of one machine may differ."""
 
@@ -26,6 +31,7 @@ def gaps(folder: TraceFolder) -> list[TraceGap]:
     found += _strange(folder)
     found += _lost(folder)
     found += _absent_ranks(folder)
+    found += _failed(processes)
     for process in processes:
         found += _of_one(folder, process)
     found += _shorter(processes)
@@ -80,6 +86,35 @@ def _absent_ranks(folder: TraceFolder) -> Iterator[TraceGap]:
             yield TraceGap(what="no rank", text=f"there is no file of rank {rank}, of {world} ranks", rank=rank)
 
 
+def _failed(processes: list[Process]) -> Iterator[TraceGap]:
+    """Name the exceptions that ended ranks, each once, with the ranks that it ended and how far the last of them came."""
+    ended: dict[tuple[int, str], list[Process]] = {}
+    for process in processes:
+        error = (process.end or {}).get("error")
+        if process.role == "trainer" and isinstance(error, str) and error:
+            ended.setdefault((process.attempt, " ".join(error.split()).rstrip(": ")), []).append(process)
+    for (attempt, error), same in ended.items():
+        ranks = sorted({process.rank for process in same})
+        whose = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks[:MOST_RANKS]))}"
+        more = f" and {len(ranks) - MOST_RANKS} more" if len(ranks) > MOST_RANKS else ""
+        last = max(process.iteration for process in same)
+        at = f" in iteration {last}" if last >= 0 else ""
+        text = f"{whose}{more}{f', start {attempt + 1},' if attempt else ''} ended with {error[:MOST_SAID]}{at}"
+        yield _gap("failed", text, same[0], iteration=last)
+
+
+def _signal(folder: TraceFolder, process: Process) -> str | None:
+    """Return which signal ended the program, where this is its only rank; None where that is not known."""
+    code = None if folder.run is None else folder.run.exit_code
+    trainers = [one for one in folder.processes if one.role == "trainer"]
+    if code is None or code <= SHELL or len(trainers) > 1 or process.role != "trainer":
+        return None
+    try:
+        return f"the program was ended by {signal.Signals(code - SHELL).name}"
+    except ValueError:
+        return None
+
+
 def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
     name = who(process)
     seen = f"; the last iteration that was recorded is {process.iteration}" if process.iteration >= 0 else ""
@@ -90,7 +125,7 @@ def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
         if running:
             yield _gap("running", f"{name} still runs{seen}", process, iteration=process.iteration)
         elif not _left_behind(folder, process):
-            why = "it was killed, or could not write" + (
+            why = _signal(folder, process) or "it was killed, or could not write" + (
                 "" if running is False or process.finished else ", or runs elsewhere"
             )
             yield _gap("no end", f"{name} stopped without a word: {why}{seen}", process, iteration=process.iteration)
