@@ -179,6 +179,22 @@ def test_a_draft_of_a_signature_knows_the_line_the_next_time(
     assert "is there already" in capsys.readouterr().err
 
 
+def test_a_draft_holds_no_secret_and_knows_the_line_with_another_one(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "RingLost: cannot join the ring of zoe@lab.org with password={} and Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0{} of /home/zoe/x"
+    log = f"{Path('run.log').read_text()}{RAISED.rpartition('RingLost')[0]}"
+    Path("odd.log").write_text(f"{log}{said.format('sup3rsecret', 'NTY3ODkwIn0')}\n")
+    assert run("investigate", "odd.log", "--draft", "own") == 1
+    capsys.readouterr()
+    told = "".join(path.read_text() for path in Path("own").rglob("*.toml"))
+    assert "cannot join the ring of" in told
+    assert not [word for word in ("sup3r", "eyJ", "NTY", "zoe") if word in told]
+    Path("odd.log").write_text(f"{log}{said.format('0th3r', 'QWERTYUIOPAS')}\n")
+    (drafted,) = (one for one in load_signatures(("own",)) if one.id.startswith("own."))
+    assert _json(capsys, "odd.log", "--signatures", "own")["incident"]["signature"] == drafted.id
+
+
 def test_nothing_is_drafted_where_all_is_known(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("investigate", EXAMPLES / "incidents" / "out-of-memory.log", "--draft", "own") == 1
     assert "nothing is drafted" in capsys.readouterr().err

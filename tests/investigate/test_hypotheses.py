@@ -93,7 +93,7 @@ def test_the_cheapest_experiment_that_tells_them_apart_is_next() -> None:
 
 def test_it_stops_when_it_is_sure_broke_or_out_of_experiments() -> None:
     one = experiment("x", 10, a=(0.9, 0.1))
-    assert "a is 96% probable" in (advise({"a": 0.96, ELSE: 0.04}, [one]).stop or "")
+    assert "a is 96 % probable" in (advise({"a": 0.96, ELSE: 0.04}, [one]).stop or "")
     assert "no experiment" in (advise({"a": 0.5, ELSE: 0.5}, [one], done=["x"]).stop or "")
     assert "budget" in (advise({"a": 0.5, ELSE: 0.5}, [one], budget=1.0).stop or "")
     unknown = advise({"a": 0.001, ELSE: 0.999}, [one]).stop or ""

@@ -9,7 +9,7 @@ from preflight.investigate.remedies import change_text, remedies_for
 def test_remedies_follow_the_probabilities_of_causes() -> None:
     found = remedies_for({"fragmentation": 0.7, "shm-too-small": 0.2})
     assert found[0].remedy == "expandable-segments"
-    assert "70%" in found[0].why
+    assert "70 %" in found[0].why
     assert {"larger-shm", "share-through-files"} <= {one.remedy for one in found}
     assert remedies_for({"fragmentation": 0.01}) == ()
     assert remedies_for({"no-such-cause": 1.0}) == ()

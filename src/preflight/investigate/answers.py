@@ -203,7 +203,7 @@ def scope(facts: Facts) -> Answer:
         if culprit.ranks
         else ", ".join(culprit.nodes) or "nobody in particular"
     )
-    return Answer(incident.scope, f"{who} began it ({culprit.confidence:.0%})", _quotes(incident))
+    return Answer(incident.scope, f"{who} began it ({100 * culprit.confidence:.0f} %)", _quotes(incident))
 
 
 def category(facts: Facts) -> Answer:
@@ -312,7 +312,7 @@ def device_busy(facts: Facts) -> Answer:
     value = facts.observed.get("gpu_utilisation")
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return UNKNOWN
-    return _yes(value >= BUSY, f"the card is busy {value:.0%} of the time")
+    return _yes(value >= BUSY, f"the card is busy {100 * value:.0f} % of the time")
 
 
 def clocks_fine(facts: Facts) -> Answer:
@@ -341,7 +341,7 @@ def states_large(facts: Facts) -> Answer:
     value = facts.observed.get("optimizer_share")
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return UNKNOWN
-    return _yes(value >= LARGE, f"optimizer states are {value:.0%} of the card")
+    return _yes(value >= LARGE, f"optimizer states are {100 * value:.0f} % of the card")
 
 
 def _values(facts: Facts, name: str) -> list[float]:

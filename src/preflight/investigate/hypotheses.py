@@ -165,7 +165,7 @@ def advise(
     """
     first = max(sorted(beliefs), key=lambda cause: beliefs[cause])
     if beliefs[first] >= SURE and first != ELSE:
-        return Advice(stop=f"{first} is {beliefs[first]:.0%} probable")
+        return Advice(stop=f"{first} is {100 * beliefs[first]:.0f} % probable")
     past = set(done)
     found = [
         ranked(beliefs, one, gpus=gpus, chance=chance)

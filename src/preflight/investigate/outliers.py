@@ -177,7 +177,9 @@ def _of_one(row: Measurement) -> list[Finding]:
     where = Location(rank=row.rank, node=row.node)
     wrong = row.details.get("wrong")
     if isinstance(wrong, int) and wrong:
-        what = "words of memory did not hold what was written" if row.probe == "memory" else "values came back wrong"
+        many = "" if wrong == 1 else "s"
+        of_memory = f"word{many} of memory did not hold what was written"
+        what = of_memory if row.probe == "memory" else f"value{many} came back wrong"
         return [
             Finding(
                 "probe.wrong",

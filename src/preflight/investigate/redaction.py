@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 import msgspec
 
 T = TypeVar("T")
-HIDDEN = "[redacted]"
+HIDDEN, PERSON, ADDRESS = "[redacted]", "[user]", "[address]"
+PLACES = (HIDDEN, PERSON, ADDRESS)
+"""What stands in the place of what was taken out."""
 
 _NAMES = r"[\w.-]*(?:api[_-]?key|access[_-]?key|secret|passw(?:or)?d|pwd|token|credential|private[_-]?key|auth)[\w.-]*"
 _TOKENS = (
@@ -68,8 +70,8 @@ def redact_text(text: str, *, paths: bool = True) -> str:
     shown = _NAMED.sub(_named, shown)
     shown = _BEARER.sub(lambda found: f"{found['how']} {HIDDEN}", shown)
     if paths:
-        shown = _HOME.sub(lambda found: f"{found['root']}[user]", shown)
-        shown = _MAIL.sub("[address]", shown)
+        shown = _HOME.sub(lambda found: f"{found['root']}{PERSON}", shown)
+        shown = _MAIL.sub(ADDRESS, shown)
     return shown
 
 

@@ -78,7 +78,7 @@ def _why(against: Sequence[str], causes: Mapping[str, float], titles: Mapping[st
     first = against[0]
     said = titles.get(first) or first.replace("-", " ")
     more = f", and {len(against) - 1} more" if len(against) > 1 else ""
-    return f"against: {said} ({causes[first]:.0%}){more}"
+    return f"against: {said} ({100 * causes[first]:.0f} %){more}"
 
 
 def _remedied(remedy: Remedy, why: str) -> Remedied:

@@ -67,7 +67,7 @@ def _on(scene: Scene, symptom: Event) -> str:
 def _behind(causes: Sequence[Hypothesis], said: Sequence[str | None] = (), asked: str = "Why that?") -> tuple[Why, ...]:
     """Return the last levels: the cause, where one is likely enough, and the question that stays open."""
     if causes and causes[0].probability < SURE:
-        between = "; ".join(f"{one.title} ({one.probability:.2f})" for one in causes[:3])
+        between = "; ".join(f"{one.title} ({100 * one.probability:.0f} %)" for one in causes[:3])
         return (Why(question=asked, answer=None, known="unknown", reason=f"{_BETWEEN}{between}"),)
     rest = Why(question="Why was that possible?" if asked == "Why that?" or causes else asked, answer=None, known="unknown",
                reason="nothing that was read tells; add what you know with: preflight investigate why")  # fmt: skip
@@ -75,7 +75,7 @@ def _behind(causes: Sequence[Hypothesis], said: Sequence[str | None] = (), asked
         return (rest,)
     told = next((reason for reason in causes[0].reasons if reason.weight > 1 and reason.text not in said), None)
     cause = Why(question=asked, answer=causes[0].title + (f": {told.text}" if told else ""), known="inferred",
-                quotes=told.quotes if told else (), reason=f"probability {causes[0].probability:.2f}")  # fmt: skip
+                quotes=told.quotes if told else (), reason=f"{100 * causes[0].probability:.0f} % probable")  # fmt: skip
     return cause, rest
 
 

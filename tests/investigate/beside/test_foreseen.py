@@ -49,7 +49,7 @@ def test_the_rules_that_tell_the_failure_are_named_with_their_lines_and_the_peak
 
 def test_the_levels_name_the_causes_as_probable_as_they_are_afterwards(failed: Report) -> None:
     assert failed.incident is not None
-    assert "The step needs more memory than the card has (0.6" in (failed.incident.five_whys[-1].reason or "")
+    assert "The step needs more memory than the card has (6" in (failed.incident.five_whys[-1].reason or "")
     sure = with_check(failed, analyze(str(EXAMPLES / "memory_overflow.py"), gpu_memory=40), "x.py").incident
     assert sure is not None
     cause, rest = sure.five_whys[-2:]
@@ -61,7 +61,7 @@ def test_the_levels_name_the_causes_as_probable_as_they_are_afterwards(failed: R
     less = with_check(failed, analyze(str(EXAMPLES / "good_model.py"), gpu_memory=40), "good_model.py").incident
     assert less is not None
     open_ = less.five_whys[-1].reason or ""
-    assert f"The step needs more memory than the card has ({_probability(less):.2f})" in open_
+    assert f"The step needs more memory than the card has ({100 * _probability(less):.0f} %)" in open_
 
 
 def _probability(incident: Incident) -> float:

@@ -70,7 +70,7 @@ def _found(answer: dict[str, Any]) -> list[str]:
     lines += [f"fails  {answer['fails']}"] if answer["fails"] is not None else []
     if answer["chance"] is not None and answer["chance"] < 1.0:
         lines.append(
-            f"It fails in about {answer['chance']:.0%} of the runs; this answer is right with {answer['probability']:.0%}."
+            f"It fails in about {100 * answer['chance']:.0f} % of the runs; this answer is right with {100 * answer['probability']:.0f} %."
         )
     if answer["untold"]:
         lines.append(f"Between them and not judged: {', '.join(map(str, answer['untold'][:10]))}")

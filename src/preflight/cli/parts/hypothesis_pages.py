@@ -60,7 +60,7 @@ def next_test(text: str, look: Writing, results: tuple[str, ...] = (), gpus: int
             lines += textwrap.wrap(one.experiment.how, look.width - 2, initial_indent="  ", subsequent_indent="  ")
             seen = {outcome.name: outcome.seen for outcome in one.experiment.outcomes}
             for name, (p, cause, q) in one.tells.items():
-                told = f"{p:.0%}: {seen[name]} ({name}): then {cause} {q:.0%}"
+                told = f"{100 * p:.0f} %: {seen[name]} ({name}): then {cause} {100 * q:.0f} %"
                 lines += textwrap.wrap(told, look.width - 2, initial_indent="  - ", subsequent_indent="    ")
             if one.experiment.undo:
                 lines.append(f"  Afterwards: {one.experiment.undo}")

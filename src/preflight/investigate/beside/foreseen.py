@@ -165,7 +165,9 @@ def _said_again(
 ) -> tuple[Remedied, ...]:
     """Let remedies name the causes with the probability that these have now."""
     now = {one.cause: one.probability for one in after}
-    changed = {f"{one.title} ({one.probability:.0%})": f"{one.title} ({now[one.cause]:.0%})" for one in before}
+    changed = {
+        f"{one.title} ({100 * one.probability:.0f} %)": f"{one.title} ({100 * now[one.cause]:.0f} %)" for one in before
+    }
     told = []
     for one in remedies:
         old = next((text for text in changed if text in one.why), None)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Literal
 
+from preflight.investigate.redaction import PLACES, redact_text
 from preflight.vocabulary.incident import Incident, Pointer, Quote, UnknownLines
 from preflight.vocabulary.signature import Signature
 
@@ -27,6 +28,7 @@ _TOLD = {
 }
 _SPEAKER = re.compile(r"^\[(?:rank|default)?\d+\]:\s*")
 _CHANGING = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|/[^\s:,'\"]+")
+_HIDDEN = re.compile("|".join(map(re.escape, PLACES)))
 _NO_CATEGORY = ("none", "cannot-tell")
 # A literal of a draft has to be long enough to be looked for in every line of every log.
 _LEAST = 12
@@ -70,18 +72,25 @@ def _raised(incident: Incident) -> Iterator[UnknownLines]:
     if first is None or first.text is None or not (incident.signature or "").startswith("exception."):
         return
     text = _SPEAKER.sub("", first.text.strip())
-    yield UnknownLines(
-        template=_CHANGING.sub("<*>", text), count=1, quote=Quote(first.path or "?", first.line or 0, text)
-    )
+    yield UnknownLines(template=_open(text), count=1, quote=Quote(first.path or "?", first.line or 0, text))
+
+
+def _open(text: str) -> str:
+    """Return the template of a line: what changes from run to run is left open, and so is what nobody else may read."""
+    return _CHANGING.sub("<*>", _HIDDEN.sub("<*>", redact_text(text)))
 
 
 def _drafts(unknown: Sequence[UnknownLines], category: str) -> Iterator[Pointer]:
     """Yield a draft for each template with enough fixed text; until a person says what it means, it is called by its line."""
     category = "other" if category in _NO_CATEGORY else category
     for one in unknown:
-        parts = [part.strip() for part in re.split(r"<[\w*]+>|<\*>", one.template)]
+        if one.quote is None:
+            continue
+        shown = redact_text(one.quote.text.strip())
+        template = one.template if shown == one.quote.text.strip() else _open(one.quote.text.strip())
+        parts = [part.strip() for part in re.split(r"<[\w*]+>|<\*>", template)]
         literal = max(parts, key=len, default="")
-        if len(literal) < _LEAST or one.quote is None:
+        if len(literal) < _LEAST:
             continue
         name = "-".join(re.findall(r"[a-z]+", literal.lower())[:4]) or "line"
         regex = ".*?".join(re.escape(part) for part in parts if part)
@@ -92,7 +101,7 @@ def _drafts(unknown: Sequence[UnknownLines], category: str) -> Iterator[Pointer]
                 'role = "root"  # or cascade, confirmation, teardown, progress, recovered, benign',
                 f"literals = [{_quoted(literal)}]",
                 f"regex = {_quoted(regex)}",
-                f"match = [{_quoted(one.quote.text.strip())}]",
+                f"match = [{_quoted(shown)}]",
                 'no_match = ["SAY WHICH LINE IS CLOSE AND MEANS SOMETHING ELSE"]',
                 f"sources = [{_quoted('an incident of your own')}]",
             )

@@ -170,7 +170,7 @@ def _end(wait: Wait, share: float, waits: dict[int, Wait], call: str) -> tuple[f
         if waiting
         else "nobody waits for it directly"
     )
-    ends = f"the waiting of {share:.0%} of the waiting ranks ends at it"
+    ends = f"the waiting of {100 * share:.0f} % of the waiting ranks ends at it"
     if wait.end == "no-dump":
         return NO_DUMP, f"it wrote no dump, and {of_it}; {ends}"
     if wait.end == "device":

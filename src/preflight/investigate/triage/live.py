@@ -169,7 +169,7 @@ def _notes(
         notes.append(f"memory: {format_bytes(held.available)} of {format_bytes(held.total)} can be had")
     notes += [f"memory: {format_bytes(size)} in process {pid}: {command}" for pid, size, command in held.holders[:3]]
     for card in held.cards:
-        busy = f", {card.busy:.0%} busy" if card.busy is not None else ""
+        busy = f", {100 * card.busy:.0f} % busy" if card.busy is not None else ""
         notes.append(
             f"card {card.index} ({card.name}): {format_bytes(card.total - card.used)} of {format_bytes(card.total)} free{busy}"
         )

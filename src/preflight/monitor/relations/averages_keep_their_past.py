@@ -91,7 +91,9 @@ class AveragesKeepTheirPast(Relation):
             {},
             variables=(word,) if wrong else (),
             expected="an average that keeps most of what it was, and comes nearer to what it follows",
-            seen=(f"its distance grows {known[-1]:.4g} times" if away else f"it keeps {known[-1]:.1%} of itself")
+            seen=(
+                f"its distance grows {known[-1]:.4g} times" if away else f"it keeps {100 * known[-1]:.1f} % of itself"
+            )
             + " in each step"
             if wrong
             else None,

@@ -54,7 +54,7 @@ def _judged(number: Number, call: Call) -> Example:
         {},
         variables=("ctc_loss", "blank") if share else (),
         expected="labels other than the blank",
-        seen=f"{share:.1%} of the labels are the blank" if share else None,
+        seen=f"{100 * share:.1f} % of the labels are the blank" if share else None,
         call=call,
         detail="ctc_loss is given labels that are its blank" if share else "",
     )

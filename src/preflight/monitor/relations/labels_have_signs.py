@@ -45,7 +45,7 @@ class LabelsHaveSigns(Relation):
             {"loss": loss},
             variables=(loss,) if wrong else (),
             expected="labels of 1 and -1",
-            seen=f"{share:.0%} of the labels are something else" if wrong else None,
+            seen=f"{100 * share:.0f} % of the labels are something else" if wrong else None,
             call=after[0] if after else None,
             detail=f"{loss} is given labels that are neither 1 nor -1" if wrong else "",
         )

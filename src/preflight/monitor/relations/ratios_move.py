@@ -52,7 +52,7 @@ class RatiosMove(Relation):
                 {},
                 variables=("ratio", place) if wrong else (),
                 expected="ratios that are others once the policy has changed" if wrong else None,
-                seen=f"all ratios are exactly 1, and {again.get(place, 0):.0%} of the samples are trained on again"
+                seen=f"all ratios are exactly 1, and {100 * again.get(place, 0):.0f} % of the samples are trained on again"
                 if wrong
                 else None,
                 call=next((one for one in reversed(window.named("backward")) if one.q > number.q), None),

@@ -39,7 +39,7 @@ def _of_incident(incident: Incident, verdict: str) -> Finding:
         )
         evidence += [Evidence(what="the first line that tells of it", value=first.text, source="measured")]
     evidence += [
-        Evidence(what="what may be behind it", value=f"{one.title} ({one.probability:.0%})")
+        Evidence(what="what may be behind it", value=f"{one.title} ({100 * one.probability:.0f} %)")
         for one in incident.hypotheses[:3]
         if one.cause != "other"
     ]
