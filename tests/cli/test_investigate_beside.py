@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from tests.monitor.learn.recorded import training
+from tests.monitor.rows import end
 
 from preflight.catalog.signature_files import load_signatures
 from preflight.monitor.api import check_trace
+from preflight.monitor.collect.encode import block, payload
 from preflight.monitor.library_of import read_invariants
 from preflight.monitor.trace.run_file import write_run
 from preflight.vocabulary.trace import RecordedRun
@@ -64,6 +66,48 @@ def test_a_trace_alone_and_one_within_a_folder(here: Path, capsys: pytest.Captur
     shutil.move("run.log", "all/run.log")
     told = _json(capsys, "all")
     assert told["inputs"]["watched"] == [os.path.join("all", "trace")]
+
+
+@pytest.mark.parametrize(
+    ("errors", "code", "verdict", "category", "ranks", "said"),
+    [
+        ((None, None), 0, "GO", "none", [], "exit code 0 after iteration 12"),
+        ((None, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of"
+          " 79.10 GiB of which 1.00 GiB is free."), 1, "NO-GO", "oom", [1], "rank 1"),
+        ((None, None), 137, "NO-GO", "oom", [], "killed by signal 9"),
+        ((None, None), None, "UNKNOWN", "cannot-tell", [], "does not tell"),
+    ],
+)  # fmt: skip
+def test_a_trace_alone_tells_how_its_run_ended(
+    here: Path, capsys: pytest.CaptureFixture[str], errors: tuple[str | None, ...], code: int | None, verdict: str,
+    category: str, ranks: list[int], said: str,
+) -> None:  # fmt: skip
+    training(Path("well"), world=2)
+    for rank, error in enumerate(errors):
+        path = Path("well") / f"rank-{rank:05d}.{100 + rank}.trace"
+        if error is not None:
+            last = [("end", end(2000, 12, how="exception", error=error))]
+            path.write_bytes(path.read_bytes() + block(payload(last)))
+    write_run(Path("well"), RecordedRun(started=1000.0, ended=1060.0 if code is not None else None, exit_code=code))
+    told = _json(capsys, "well")
+    incident = told["incident"]
+    assert (told["verdict"], incident["category"], incident["culprit"].get("ranks", [])) == (verdict, category, ranks)
+    assert said in incident["headline"]
+    if ranks:
+        assert incident["first_failure"]["step"] == 12
+
+
+def test_an_error_that_the_monitor_found_comes_before_how_the_run_ended(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = _json(capsys, "trace")
+    path = Path("trace/rank-00000.100.trace")
+    stopped = [("end", end(2000, 12, how="exception", error="KeyboardInterrupt: "))]
+    path.write_bytes(path.read_bytes() + block(payload(stopped)))
+    write_run(Path("trace"), RecordedRun(started=1000.0, ended=1060.0, exit_code=143))
+    told = _json(capsys, "trace")
+    assert told["incident"] == before["incident"]
+    assert "rank 0 ended with KeyboardInterrupt in iteration 12" in told["notes"]
 
 
 def test_alarms_and_reports_count_as_the_trace_does(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,14 +229,14 @@ def test_a_draft_holds_no_secret_and_knows_the_line_with_another_one(
     said = "RingLost: cannot join the ring of zoe@lab.org with password={} and Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0{} of /home/zoe/x"
     log = f"{Path('run.log').read_text()}{RAISED.rpartition('RingLost')[0]}"
     Path("odd.log").write_text(f"{log}{said.format('sup3rsecret', 'NTY3ODkwIn0')}\n")
-    assert run("investigate", "odd.log", "--draft", "own") == 1
+    assert run("investigate", "odd.log", "--draft", "kept") == 1
     capsys.readouterr()
-    told = "".join(path.read_text() for path in Path("own").rglob("*.toml"))
+    told = "".join(path.read_text() for path in Path("kept").rglob("*.toml"))
     assert "cannot join the ring of" in told
     assert not [word for word in ("sup3r", "eyJ", "NTY", "zoe") if word in told]
     Path("odd.log").write_text(f"{log}{said.format('0th3r', 'QWERTYUIOPAS')}\n")
-    (drafted,) = (one for one in load_signatures(("own",)) if one.id.startswith("own."))
-    assert _json(capsys, "odd.log", "--signatures", "own")["incident"]["signature"] == drafted.id
+    (drafted,) = (one for one in load_signatures(("kept",)) if one.id.startswith("own."))
+    assert _json(capsys, "odd.log", "--signatures", "kept")["incident"]["signature"] == drafted.id
 
 
 def test_nothing_is_drafted_where_all_is_known(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,7 +67,11 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
     if given["follow"]:
         report = _followed(beside.logs or paths, signatures, look)
     else:
-        report = diagnose(beside.logs, signatures=signatures, engine=given["engine"]) if beside.logs else unread(paths)
+        report = (
+            diagnose(beside.logs, signatures=signatures, engine=given["engine"])
+            if beside.logs
+            else unread(paths, beside)
+        )
     if given["script"] is not None:
         report = _beside(report, given["script"])
     report = with_reports(report, beside, script_given=given["script"] is not None)

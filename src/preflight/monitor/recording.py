@@ -16,7 +16,7 @@ import msgspec
 from preflight.errors import TraceError, UsageError
 from preflight.monitor.collect.arrivals import NAME as ARRIVALS
 from preflight.monitor.collect.settings import Settings
-from preflight.monitor.trace.folder import RECORDINGS as HOME
+from preflight.monitor.trace.folder import RECORDINGS
 from preflight.monitor.trace.process import NAME as SEGMENT
 from preflight.monitor.trace.process import Process
 from preflight.monitor.trace.run_file import NAME as RUN_FILE
@@ -25,6 +25,7 @@ from preflight.vocabulary.invariant import Invariant, encoded
 from preflight.vocabulary.trace import ProcessEnd, RecordedRun, ThinnedPart
 from preflight.vocabulary.version import VERSION
 
+HOME = RECORDINGS
 KEPT = "invariants.jsonl"
 """What a run that was given files of invariants is held against."""
 _OURS = re.compile(

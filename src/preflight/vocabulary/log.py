@@ -207,7 +207,8 @@ class Ending(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     Attributes:
         about: The process.
         code: Exit code; negative: killed by that signal.
-        teller: ``torchrun``, ``slurm``, ``error.json``, ``kernel``, ``shell``, ``kubernetes``, ``engine``, ``ray``, ``paddle``, ``wandb``.
+        teller: ``torchrun``, ``slurm``, ``error.json``, ``kernel``, ``shell``, ``kubernetes``, ``engine``, ``ray``, ``paddle``, ``wandb``,
+            ``preflight monitor``.
         message: Its last words, where they were kept.
     """
 

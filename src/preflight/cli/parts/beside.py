@@ -123,12 +123,24 @@ def _alarms(path: str) -> Report:
     )  # fmt: skip
 
 
-def unread(paths: Sequence[str]) -> Report:
-    """Return the investigation of a run of which no log was given."""
+def unread(paths: Sequence[str], beside: Beside) -> Report:
+    """Return the investigation of a run of which no log was given.
+
+    Its traces tell how it ended. An error that the monitor found comes before that: the program may have been ended
+    because of it, and how it ended is only a remark.
+    """
+    from preflight.cli.parts.last_words import told_by
+
+    traces = [path for path in paths if path != "-" and _is_trace(path)]
+    if traces and not any(one.verdict == "NO-GO" for _, one in beside.reports):
+        return told_by(traces, paths)
     from preflight.investigate.diagnose import report_of
     from preflight.vocabulary.log import Reading
 
-    return report_of(Reading(), (), paths)
+    gaps = [gap for _, one in beside.reports if one.watched is not None for gap in one.watched.gaps]
+    report = report_of(Reading(), (), paths)
+    ends = (gap.text for gap in gaps if gap.what in ("failed", "no end"))
+    return msgspec.structs.replace(report, notes=(*report.notes, *ends))
 
 
 def with_reports(report: Report, beside: Beside, *, script_given: bool) -> Report:
