@@ -14,6 +14,7 @@ _ELEMENTWISE = ("Sub", "Rsub", "Mul", "Div", "Add")
 _LYING = ("T", "Transpose", "Permute", "Squeeze", "View", "UnsafeView", "ReshapeAlias")
 _ACTIVATIONS = ("Sigmoid", "Tanh", "Relu", "Softplus", "Exp", "LeakyRelu", "Elu", "Gelu", "Silu")
 _SEEKING = ("Min", "Max", "Amin", "Amax", "Sort", "Topk", "Logsumexp", "Softmax", "LogSoftmax")
+_KERNELS = ("Exp", "Sigmoid", "LogSigmoid", "Softplus")
 _SQUEEZING = ("Squeeze", "Select", "View", "UnsafeView", "ReshapeAlias")
 
 
@@ -25,7 +26,8 @@ class LossShapesAgree(Relation):
     by hand nothing warns, and the graph of the loss tells: a column that comes straight from a layer or its activation, or one
     that was squeezed, less something that is not trained, gives a square; a loss for each element, times weights of another
     rank, gets a dimension more. Where the loss also compares the column with itself laid down, every pair is meant: distances
-    between distributions are made of both. So it is where the nearest or the farthest of each row is looked for.
+    between distributions are made of both. So it is where the nearest or the farthest of each row is looked for, and where
+    a kernel of the differences is added up, as in a soft histogram.
     """
 
     name = "loss-shapes-agree"
@@ -101,6 +103,13 @@ class LossShapesAgree(Relation):
         yield [Mini().window(("backward", {"args": {"tail": pairs}}))]
         nearest = [["Mean", [], None, [1]], ["Min", [8], 1, [2]], *_difference([8, 8], 2)[1:]]
         yield [Mini().window(("backward", {"args": {"tail": nearest}}))]
+        histogram = [
+            ["Mean", [], None, [1]],
+            ["Sum", [8], 0, [2]],
+            ["Exp", [8, 8], None, [3]],
+            *_difference([8, 8], 3)[1:],
+        ]
+        yield [Mini().window(("backward", {"args": {"tail": histogram}}))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -170,11 +179,11 @@ def _of_a_layer(tail: Tail, node: Node) -> bool:
 
 
 def _sought(tail: Tail, node: Node) -> bool:
-    """Whether of all pairs some are picked out, or weighed against each other, before anything is added up."""
+    """Whether of all pairs some are picked out, or weighed by how near they are, before anything is added up."""
     waiting = [node]
     for one in waiting:  # grows as it goes
         for user in tail.users(one):
-            if user.name in _SEEKING:
+            if user.name in _SEEKING or user.name in _KERNELS:
                 return True
             if user.shape == node.shape and user not in waiting:
                 waiting.append(user)
