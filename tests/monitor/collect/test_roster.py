@@ -85,6 +85,60 @@ def test_flags_and_gradients_are_those_of_now() -> None:
     assert not variables.flags_changed()
 
 
+def _other_part(net: Any) -> None:
+    net[0] = torch.nn.Linear(2, 3)
+
+
+def _other_weight(net: Any) -> None:
+    net[0].weight = torch.nn.Parameter(torch.zeros(3, 2))
+
+
+def _buffer_gone(net: Any) -> None:
+    net[1].running_mean = None
+
+
+def _bias_there(net: Any) -> None:
+    net[2].bias = torch.nn.Parameter(torch.zeros(1))
+
+
+def _one_more(net: Any) -> None:
+    net.append(torch.nn.ReLU())
+
+
+def _other_dtype(net: Any) -> None:
+    net[2].weight.data = net[2].weight.data.double()
+
+
+def _other_shape(net: Any) -> None:
+    net[2].weight.data = torch.zeros(2, 3)
+
+
+@pytest.mark.parametrize(
+    "change", [_other_part, _other_weight, _buffer_gone, _bias_there, _one_more, _other_dtype, _other_shape]
+)
+def test_what_has_changed_in_a_model_is_seen_once(change: Any) -> None:
+    net = torch.nn.Sequential(
+        torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 1, bias=False), torch.nn.Tanh()
+    )
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    variables = known(net, optimizer)
+    assert not variables.changed()
+    change(net)
+    assert variables.changed()
+    variables.refresh()
+    assert not variables.changed()
+
+
+def test_a_part_that_is_gone_is_a_change() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3))
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    variables = known(net, optimizer)
+    assert not variables.changed()
+    del net
+    gc.collect()
+    assert variables.changed()
+
+
 def test_no_tensor_is_kept() -> None:
     net = torch.nn.Linear(2, 3)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from operator import is_
+from itertools import repeat
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from .variables import Variable
 
 Held = list[tuple["Variable", Any]]
+_look = attrgetter("dtype", "shape", "device")
 
 
 class Lot(NamedTuple):
@@ -57,10 +59,13 @@ class Roster:
     def __init__(self, variables: Iterable[Variable] = ()) -> None:
         """Take the variables whose rows are written; which tensor each stands for does not change until the next look."""
         self._flags: list[tuple[weakref.ref[Any], bool]] = []
+        self._looks: list[tuple[Any, Any, Any] | None] = []  # of each of them; None where the tensor was gone
         self._trained: list[tuple[weakref.ref[Any], int]] = []
         for one in variables:
             if one.tensor is not None and one.row is not None:
+                tensor = one.tensor()
                 self._flags.append((one.tensor, one.row[8]))
+                self._looks.append(None if tensor is None else _look(tensor))
                 if one.optimizer >= 0:
                     self._trained.append((one.tensor, one.optimizer))
         self._owned: dict[int, _Owned] = {}
@@ -72,6 +77,15 @@ class Roster:
             if tensor is not None and tensor.requires_grad is not flag:
                 return True
         return False
+
+    def looks_changed(self) -> bool:
+        """Whether a variable has another dtype, shape or device than in its row."""
+        there = [ref() for ref, _ in self._flags]
+        looks = self._looks
+        if any(map(is_, there, repeat(None))):
+            looks = [look for look, tensor in zip(looks, there, strict=True) if tensor is not None]
+            there = [tensor for tensor in there if tensor is not None]
+        return [*map(_look, there)] != looks
 
     def with_gradients(self) -> dict[int, int]:
         """How many variables of each optimizer have a gradient, for those optimizers of which one has."""

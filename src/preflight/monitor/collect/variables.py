@@ -6,6 +6,9 @@ A variable is known by its name; the tensor behind it is held weakly and may be 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
+from itertools import repeat
+from operator import is_
 from typing import Any
 
 from .digests import dtype_of
@@ -17,7 +20,7 @@ from .roster import Held, Lot, Roster
 class Variable:
     """One variable and the tensor that stands behind it now."""
 
-    __slots__ = ("group", "ident", "kind", "look", "module", "name", "optimizer", "part", "row", "tensor")
+    __slots__ = ("group", "ident", "kind", "module", "name", "optimizer", "part", "row", "tensor")
 
     def __init__(self, ident: int, name: str, kind: str, module: str) -> None:
         self.ident = ident
@@ -28,7 +31,6 @@ class Variable:
         self.optimizer = -1
         self.group = -1
         self.row: tuple[Any, ...] | None = None
-        self.look: tuple[Any, Any, Any] = (None, None, None)
         self.part: dict[str, Any] | None = None
 
 
@@ -43,9 +45,10 @@ class Variables:
         self._optimizers: list[weakref.ref[Any]] = []
         self._spread: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
         self.stale = True
-        # Parts of the roots and groups of the optimizers as they were last looked at, so that what is as it was is seen
-        # to be without looking at everything again.
-        self._looked: list[tuple[weakref.ref[Any], list[int]]] = []
+        # Parts of the roots, what these hold, and groups of the optimizers as they were last looked at, so that what is as
+        # it was is seen to be without looking at everything again.
+        self._looked: list[weakref.ref[Any]] = []
+        self._held: list[Callable[[], Any]] = []
         self._groups: list[list[int]] = []
         self._roster = Roster()
 
@@ -140,11 +143,12 @@ class Variables:
         present: dict[str, None] = {}
         first: dict[int, Variable] = {}
         shared: dict[str, int] = {}
-        self._looked = []
+        self._looked, self._held = [], []
         for root, module in self.names.living():
             spread: dict[str, dict[str, Any] | None] = {}
             for name, part in parts(module, root):
-                self._looked.append((weakref.ref(part), _held(part)))
+                self._looked.append(weakref.ref(part))
+                self._held += [_none if one is None else weakref.ref(one) for one in _held_by([part])]
                 part_of = self._spread.get(part) if self._spread else None
                 around = spread.get(name.rpartition(".")[0])
                 spread[name] = part_of or around
@@ -218,23 +222,24 @@ class Variables:
             shared,
             _spread_of(variable, tensor),
         )
-        variable.look = tensor.dtype, tensor.shape, tensor.device
         if row != variable.row:
             variable.row = row
             recorder.put("variable", (recorder.number(), recorder.iteration, *row))
 
     def changed(self) -> bool:
-        """Whether roots, optimizers or their variables are others, or look different, than when the rows were written."""
+        """Whether roots, optimizers or their variables are others than when the rows were written, or look different.
+
+        Flags are not looked at: see ``flags_changed``.
+        """
         if self.stale or self.names.changed:
             return True
-        for known, held in self._looked:
-            part = known()
-            if part is None or held != _held(part):
-                return True
-            for own in (part._parameters, part._buffers):
-                if any(tensor is not None and self.of(tensor) is None for tensor in own.values()):
-                    return True
-        return self._groups != self._groups_now() or self.flags_changed() or self._looks_changed()
+        looked = [known() for known in self._looked]
+        if any(map(is_, looked, repeat(None))):
+            return True
+        held = _held_by(looked)
+        if len(held) != len(self._held) or not all(map(is_, held, [known() for known in self._held])):
+            return True
+        return self._groups != self._groups_now() or self._roster.looks_changed()
 
     def _groups_now(self) -> list[list[int]]:
         return [
@@ -243,28 +248,23 @@ class Variables:
             for group in getattr(optimizer, "param_groups", None) or ()
         ]
 
-    def _looks_changed(self) -> bool:
-        """Whether a variable has another dtype, shape or device than in its row."""
-        for variable in self.by_name.values():
-            tensor = variable.tensor() if variable.tensor is not None else None
-            if tensor is not None and variable.row is not None:
-                kind, shape, device = variable.look
-                if tensor.dtype is not kind or tensor.shape != shape or tensor.device != device:
-                    return True
-        return False
-
     def flags_changed(self) -> bool:
         """Whether a parameter was frozen or freed since the rows were written."""
         return self._roster.flags_changed()
 
 
-def _held(part: Any) -> list[int]:
-    """What a module itself holds: its parts, parameters and buffers, none of them kept."""
-    return [
-        *map(id, part._modules.values()),
-        *map(id, part._parameters.values()),
-        *map(id, part._buffers.values()),
-    ]
+def _held_by(looked: list[Any]) -> list[Any]:
+    """What some modules hold themselves, one after the other: their parts, parameters and buffers."""
+    held: list[Any] = []
+    for part in looked:
+        for own in (part._modules, part._parameters, part._buffers):
+            if own:
+                held += own.values()
+    return held
+
+
+def _none() -> None:
+    """Stand for a part, parameter or buffer that is not there."""
 
 
 def _spread_of(variable: Variable, tensor: Any) -> dict[str, Any] | None:
