@@ -47,8 +47,8 @@ class Shadows:
         """Before a step of the first optimizer, which holds these; ``rest`` is what no optimizer steps."""
         recorder = self.recorder
         torch = recorder.torch
-        if not recorder.wants(SLOW) or impossible(torch):
-            return
+        if (not rest and self._misses >= _PATIENCE) or not recorder.wants(SLOW) or impossible(torch):
+            return  # where there is nothing to compare with, what is trained need not be sorted
         trained = [
             (*one.name.partition(".")[::2], tensor)
             for one, tensor in held
