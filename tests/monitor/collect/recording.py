@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from preflight.monitor.collect.columns import TABLES
@@ -25,6 +25,10 @@ class Kept:
     def put(self, kind: str, row: tuple[Any, ...]) -> None:
         assert len(row) == len(TABLES[kind]), (kind, row)
         self.rows.setdefault(kind, []).append(row)
+
+    def put_all(self, kind: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        for row in rows:
+            self.put(kind, row)
 
     def close(self, end: tuple[Any, ...] | None = None) -> bool:
         if end is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from preflight.monitor.collect import pending, recorder
@@ -110,6 +111,10 @@ class Rows:
         self.kinds.append(kind)
         if kind == "trouble":
             self.troubles.append(row[3])
+
+    def put_all(self, kind: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        for row in rows:
+            self.put(kind, row)
 
     def close(self, end: tuple[Any, ...] | None = None) -> bool:
         self.kinds.append("end")

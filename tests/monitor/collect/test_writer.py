@@ -76,6 +76,29 @@ def test_what_is_put_is_in_the_file(tmp_path: Path) -> None:
     assert max(block.rows for block in blocks) <= MANY
 
 
+@pytest.mark.parametrize("count", [3, 3 * MANY])
+def test_several_rows_are_kept_as_one_by_one(tmp_path: Path, count: int) -> None:
+    trace = Writer(tmp_path / "rank-00000.7.trace")
+    trace.put("call", call(0))
+    trace.put_all("call", [call(q) for q in range(1, count)])
+    trace.put("call", call(count))
+    assert trace.close()
+    assert _column(trace.path, "call", "q") == [*range(count + 1)]
+
+
+def test_long_lists_of_several_rows_weigh_as_those_of_one_by_one(tmp_path: Path) -> None:
+    one, all_ = (Writer(tmp_path / f"rank-0000{at}.7.trace", interval=NEVER) for at in range(2))
+    row: list[Any] = [None] * len(TABLES["state"])
+    row[HEAVY["state"]] = list(range(100))
+    rows = [tuple(row)] * 5
+    for many in rows:
+        one.put("state", many)
+    all_.put_all("state", rows)
+    assert all_._heavy == one._heavy > 0
+    for trace in (one, all_):
+        trace.close()
+
+
 def test_a_row_is_written_before_the_end(tmp_path: Path) -> None:
     trace = Writer(tmp_path / "rank-00000.7.trace", interval=0.01)
     trace.put("call", call(1))

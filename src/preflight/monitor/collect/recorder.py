@@ -9,7 +9,8 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from itertools import count
 from types import CodeType
 from typing import Any, Protocol
 
@@ -31,6 +32,9 @@ class Sink(Protocol):
     def put(self, kind: str, row: tuple[Any, ...]) -> None:
         """Take one row of a table."""
 
+    def put_all(self, kind: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Take several rows of a table."""
+
     @property
     def dropped(self) -> int:
         """Rows that could not be kept."""
@@ -43,12 +47,14 @@ class Recorder(Iterations):
     """Numbers events, and hands rows to the writer.
 
     Attributes:
+        number: Gives the next number of an event of this process.
         backward_depth: How many backward passes are under way; forward passes inside one are recomputation.
     """
 
     def __init__(self, settings: Settings, open_sink: Callable[[Recorder], Sink]) -> None:
         super().__init__(settings)
         self.settings = settings
+        self.number: Callable[[], int] = count(1).__next__
         self.backward_depth = 0
         self.spent = 0
         self.on_device: list[tuple[Any, Any]] = []
@@ -70,7 +76,6 @@ class Recorder(Iterations):
         self._needs = frozenset(settings.needs)
         self._open_sink = open_sink
         self._sink: Sink | None = None
-        self._counter = 0
         self._troubles: dict[str, int] = {}
         self._late = Late(self)
         self._pid = os.getpid()
@@ -109,11 +114,6 @@ class Recorder(Iterations):
 
     # -- rows
 
-    def number(self) -> int:
-        """The next number of an event of this process."""
-        self._counter += 1
-        return self._counter
-
     def head(self) -> tuple[int, int, int, int]:
         """What the row of an event begins with: its number, the time, the iteration, the count of steps."""
         return self.number(), time.monotonic_ns(), self.iteration, self.step
@@ -126,10 +126,13 @@ class Recorder(Iterations):
             self._sink = self._open_sink(self)
         self._sink.put(kind, row)
 
-    def put_all(self, kind: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    def put_all(self, kind: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Hand several rows of one kind to the writer."""
-        for row in rows:
-            self.put(kind, row)
+        if not rows or self._pid != os.getpid():
+            return
+        if self._sink is None:
+            self._sink = self._open_sink(self)
+        self._sink.put_all(kind, rows)
 
     def later(self, pending: Any, rows: Rows) -> None:
         """Hand over rows as soon as the numbers they need have come from the device."""
@@ -246,6 +249,6 @@ class Recorder(Iterations):
         self._sink = None
         self._late = Late(self)
         self.thread = Thread()
-        self._counter = 0
+        self.number = count(1).__next__
         self.spent = 0
         self.ended = False

@@ -13,7 +13,7 @@ import os
 import sys
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .background import Background
@@ -74,6 +74,14 @@ class Writer:
         if kind in HEAVY:
             self._weigh(kind, row)
         rows.append((kind, row))
+
+    def put_all(self, kind: str, rows: Sequence[Row]) -> None:
+        """Keep several rows of one kind, as ``put`` does."""
+        if kind in HEAVY or len(self._rows) + len(rows) >= MANY:
+            for row in rows:
+                self.put(kind, row)
+        else:
+            self._rows.extend([(kind, row) for row in rows])
 
     @property
     def error(self) -> str | None:
