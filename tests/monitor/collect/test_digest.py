@@ -13,7 +13,7 @@ from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from tests.monitor.collect.fingerprinted import BITS, FLOATS, KINDS, LENGTHS, bits, filled, number, quick  # noqa: E402
 
-from preflight.monitor.collect import checksum, digest  # noqa: E402
+from preflight.monitor.collect import checksum, digest, usual  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:Sparse invariant checks")]
 
@@ -313,5 +313,6 @@ def test_a_failing_tensor_does_not_take_the_others_along(monkeypatch: pytest.Mon
             raise RuntimeError("no")
 
     assert digest.fingerprints([Broken(), plain]).values() == [None, expected]
-    monkeypatch.setattr(digest, "checksums", None)
+    for module in (digest, usual):
+        monkeypatch.setattr(module, "checksums", None)
     assert digest.fingerprints([plain]).values() == [None]

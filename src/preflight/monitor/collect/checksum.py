@@ -86,14 +86,15 @@ _grids: dict[int, tuple[int, int, int]] = {}
 
 
 def checksums(
-    torch: Any, tensors: Sequence[Any], first: Callable[[Any], None] | None = None
+    torch: Any, tensors: Sequence[Any], first: Callable[[Any], None] | None = None, places: Sequence[int] = ()
 ) -> tuple[Any, Callable[[list[int]], list[int]]]:
     """Start to compute the number of each tensor.
 
     Args:
         torch: The torch that is loaded.
         tensors: Plain strided tensors of one device.
-        first: Called with each tensor before it is read.
+        first: Called with some of the tensors, each right before it is read.
+        places: Where those stand.
 
     Returns:
         A small vector on the device, and what makes the numbers from its values.
@@ -104,8 +105,9 @@ def checksums(
     sizes: list[int] = []
     kinds: list[Any] = []
     usual = _usual(torch)
-    for tensor in tensors:
-        if first is not None:
+    chosen = set(places)
+    for place, tensor in enumerate(tensors):
+        if first is not None and place in chosen:
             first(tensor)
         kind = tensor.dtype
         if kind not in usual:

@@ -41,7 +41,7 @@ def fingerprints(tensors: Sequence[Any]) -> Pending | None:
     Returns:
         The numbers to come, None for each tensor that cannot be read; or None where nothing may be computed now.
     """
-    return _started(tensors, checksums, plain.parts)
+    return _quick(tensors, usual.fingerprints, bits=True) or _started(tensors, checksums, plain.parts)
 
 
 def samples(tensors: Sequence[Any]) -> Pending | None:
@@ -104,7 +104,7 @@ def norms_and_fingerprints(tensors: Sequence[Any]) -> Pending | None:
     Returns:
         The numbers to come; or None where nothing may be computed now.
     """
-    quick = _quick(tensors, usual.norms_and_fingerprints, on="cpu")
+    quick = _quick(tensors, usual.norms_and_fingerprints, bits=True, on="cpu")
     if quick is not None:
         return quick
     sizes, bits = norms(tensors), fingerprints(tensors)
@@ -112,7 +112,10 @@ def norms_and_fingerprints(tensors: Sequence[Any]) -> Pending | None:
 
 
 def _quick(
-    tensors: Sequence[Any], start: Callable[[Any, Sequence[Any], list[Any]], Pending], on: str | None = None
+    tensors: Sequence[Any],
+    start: Callable[[Any, Sequence[Any], list[Any]], Pending],
+    bits: bool = False,
+    on: str | None = None,
 ) -> Pending | None:
     """Compute for a list of tensors that are alike; None where they are not, or where nothing may be computed now."""
     torch = plain.loaded()
@@ -120,7 +123,7 @@ def _quick(
         if torch is None or plain.impossible(torch):
             return None
         with plain.Outside(torch):
-            there = usual.alike(torch, tensors, bits=on == "cpu")
+            there = usual.alike(torch, tensors, bits)
             if there is None or on not in (None, there[0].device.type):
                 return None
             return start(torch, tensors, there)

@@ -1,7 +1,8 @@
 """The quick way for the lists of tensors that nearly all are: plain, of one kind, on one device.
 
 What other lists need is asked of each tensor elsewhere, and costs more than the digests of small tensors do.
-On a CPU a tensor's norm is taken right before its fingerprint, while its elements come from memory once for both.
+On a CPU the norm of a tensor that is not short is taken right before its fingerprint, while its elements come from
+memory once for both.
 """
 
 from __future__ import annotations
@@ -95,6 +96,17 @@ def _by_length(torch: Any, there: list[Any], finer: Any) -> list[float]:
 
     A row's norm is that of the vector alone, to the last bit, as long as both lie in one piece.
     """
+    layout = _layout_of(torch, there)
+    found = _of_rows(torch, there, layout, finer)
+    if layout.alone:
+        own = [there[place] for place in layout.alone]
+        made = torch._foreach_norm(own, 2) if finer is None else torch._foreach_norm(own, 2, finer)
+        found += [one.item() for one in made]
+    return [found[place] for place in layout.places]
+
+
+def _layout_of(torch: Any, there: list[Any]) -> _Layout:
+    """Return how the norms of tensors on a CPU are taken, remembered by how long they are."""
     counts = (*map(torch.Tensor.numel, there),)
     layout = _layouts.get(counts)
     if layout is None:
@@ -103,15 +115,16 @@ def _by_length(torch: Any, there: list[Any], finer: Any) -> list[float]:
         layout = _layouts[counts] = _laid_out(counts, [tensor.dim() == 1 for tensor in there])
     if not all(map(torch.Tensor.is_contiguous, [there[place] for _, many in layout.rows for place in many])):
         layout = _laid_out(counts, [False] * len(counts))
+    return layout
+
+
+def _of_rows(torch: Any, there: list[Any], layout: _Layout, finer: Any) -> list[float]:
+    """Take the norms of the vectors that become rows."""
     found: list[float] = []
     for count, many in layout.rows:
         matrix = torch.cat([there[place] for place in many]).view(-1, count)
         found += torch.linalg.vector_norm(matrix, dim=1, dtype=finer).tolist()
-    if layout.alone:
-        own = [there[place] for place in layout.alone]
-        made = torch._foreach_norm(own, 2) if finer is None else torch._foreach_norm(own, 2, finer)
-        found += [one.item() for one in made]
-    return [found[place] for place in layout.places]
+    return found
 
 
 def _laid_out(counts: Sequence[int], vectors: Sequence[bool]) -> _Layout:
@@ -130,6 +143,19 @@ def _laid_out(counts: Sequence[int], vectors: Sequence[bool]) -> _Layout:
     return _Layout(rows, alone, places)
 
 
+def fingerprints(torch: Any, tensors: Sequence[Any], there: list[Any]) -> Pending:
+    """Start the fingerprints of tensors that are alike.
+
+    Args:
+        torch: The torch that is loaded.
+        tensors: What was asked for, None where there is none.
+        there: Those that are there.
+    """
+    spread = _spread(tensors)
+    sums, decode = checksums(torch, there)
+    return Pending([to_host(torch, sums)], lambda read: spread(decode(read[0])))
+
+
 def norms_and_fingerprints(torch: Any, tensors: Sequence[Any], there: list[Any]) -> Pending:
     """Start the norms and the fingerprints of tensors on a CPU that are alike; the values are two lists.
 
@@ -140,11 +166,14 @@ def norms_and_fingerprints(torch: Any, tensors: Sequence[Any], there: list[Any])
     """
     finer = _kinds(torch)[there[0].dtype]
     norm = torch.linalg.vector_norm
-    sizes: list[Any] = []
-    sums, decode = checksums(torch, there, lambda tensor: sizes.append(norm(tensor, dtype=finer)))
-    reads = [to_host(torch, torch.stack(sizes)), to_host(torch, sums)]
+    layout = _layout_of(torch, there)
+    sizes = _of_rows(torch, there, layout, finer)
+    alone: list[Any] = []
+    sums, decode = checksums(torch, there, lambda tensor: alone.append(norm(tensor, dtype=finer)), layout.alone)
+    sizes += [one.item() for one in alone]
+    values = _finite([sizes[place] for place in layout.places])
     spread = _spread(tensors)
-    return Pending(reads, lambda read: [spread(_finite(read[0])), spread(decode(read[1]))])
+    return Pending([to_host(torch, sums)], lambda read: [spread(values), spread(decode(read[0]))])
 
 
 def _finite(values: list[float]) -> list[float]:
