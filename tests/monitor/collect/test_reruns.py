@@ -14,6 +14,8 @@ pytestmark = pytest.mark.torch
 from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
+from preflight.monitor.collect.reruns import Reruns  # noqa: E402
+
 sys.path.insert(0, str(Path(__file__).parent))
 from recording import recorded  # noqa: E402
 
@@ -60,6 +62,17 @@ def test_the_state_of_the_generator_is_compared_and_left_alone(reentrant: bool, 
     assert not told.table("trouble")
     seen = [(call["object"], call["args"]["same"]) for call in told.calls("rerun")]
     assert seen == [("model.block.drop", kept)]
+
+
+def test_no_state_is_read_where_the_graph_holds_all_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bool] = []
+    monkeypatch.setattr(Reruns, "first", lambda self, module, args: read.append(torch.is_grad_enabled()))
+    with recorded():
+        block = Block()
+        block(torch.randn(8, 4)).sum().backward()
+        with torch.no_grad():
+            block(torch.randn(8, 4))
+    assert read == [False]
 
 
 def test_nothing_is_told_without_a_second_run_or_without_dropping() -> None:

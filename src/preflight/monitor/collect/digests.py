@@ -66,7 +66,7 @@ class AtOnce:
     switched on that they would keep off.
     """
 
-    __slots__ = ("_grad", "_modes", "_set_grad", "_torch", "_usual")
+    __slots__ = ("_asked", "_dot", "_grad", "_norm", "_set_grad", "_strided", "_tensor", "_usual")
 
     def __init__(self, torch: Any) -> None:
         inner = torch._C
@@ -74,32 +74,33 @@ class AtOnce:
         def always() -> bool:
             return True
 
-        self._torch = torch
+        # Looked up once: it is asked for every tensor that passes by.
+        self._tensor, self._strided = torch.Tensor, torch.strided
         self._usual = frozenset((torch.float32, torch.float64))
+        self._norm, self._dot = torch.linalg.vector_norm, torch.dot
         self._grad, self._set_grad = torch.is_grad_enabled, inner._set_grad_enabled
         asked = ("_len_torch_dispatch_stack", "_len_torch_function_stack", "_is_any_autocast_enabled")
-        self._modes = tuple(getattr(inner, name, always) for name in asked)
+        self._asked = tuple(getattr(inner, name, always) for name in asked)
 
     def norm(self, tensor: Any) -> float | None:
         """The norm of a tensor, NaN where it is not finite; None where it is to be taken in another way."""
-        torch = self._torch
-        if type(tensor) is not torch.Tensor or tensor.dtype not in self._usual or not tensor.is_cpu:
+        if type(tensor) is not self._tensor or tensor.dtype not in self._usual or not tensor.is_cpu:
             return None
         count = tensor.numel()
-        if not count or tensor.layout is not torch.strided or tensor.is_neg():
+        if not count or tensor.layout is not self._strided or tensor.is_neg():
             return None
-        for mode in self._modes:
-            if mode():
-                return None
+        dispatching, overriding, casting = self._asked
+        if dispatching() or overriding() or casting():
+            return None
         recording = self._grad()
         if recording:
             self._set_grad(False)
         try:
             if count in _DOT and tensor.is_contiguous():
                 flat = tensor.view(-1)
-                size = math.sqrt(torch.dot(flat, flat).item())
+                size = math.sqrt(self._dot(flat, flat).item())
             else:
-                size = torch.linalg.vector_norm(tensor).item()
+                size = self._norm(tensor).item()
         finally:
             if recording:
                 self._set_grad(True)
@@ -148,13 +149,21 @@ class Digests:
 
     def entering(self, number: int, name: str, args: Any) -> None:
         """Gather rows of what goes into a part: it has come out of another one, and its norm is taken there."""
-        if self._wanted:
-            for position, tensor in zip(_IN, few(args, self._tensor), strict=False):
-                self._gather(number, name, position, tensor, None)
+        if not self._wanted:
+            return
+        if len(args) == 1 and type(args[0]) is self._tensor:  # as nearly all are given
+            self._gather(number, name, _IN[0], args[0], None)
+            return
+        for position, tensor in zip(_IN, few(args, self._tensor), strict=False):
+            self._gather(number, name, position, tensor, None)
 
     def leaving(self, number: int, name: str, value: Any) -> None:
         """Gather rows of what comes out of a module, and start the norms where they are wanted."""
         if not self._wanted:
+            return
+        if type(value) is self._tensor:  # as nearly all give
+            size = self._size(value) if self._sized else None
+            self._gather(number, name, _OUT[0], value, size)
             return
         found = few(value, self._tensor)
         if found:
@@ -166,26 +175,39 @@ class Digests:
         recorder = self.recorder
         kind, device = tensor.dtype, tensor.device
         words = self._words
-        if kind not in words:
-            words[kind] = dtype_of(tensor)
-        if device not in words:
-            words[device] = str(device)
+        word = words.get(kind)
+        if word is None:
+            word = words[kind] = dtype_of(tensor)
+        where = words.get(device)
+        if where is None:
+            where = words[device] = str(device)
         self._gathered.append((
-            recorder.number(), recorder.iteration, recorder.step, call, name, position, words[kind], [*tensor.shape],
-            words[device], size, tensor.requires_grad,
+            recorder.number(), recorder.iteration, recorder.step, call, name, position, word, [*tensor.shape],
+            where, size, tensor.requires_grad,
         ))  # fmt: skip
+
+    def _size(self, tensor: Any) -> Any:
+        """Start the norm of one tensor, as ``_norms`` does."""
+        last, version, size = self._last
+        if last is not None and last() is tensor and version == tensor._version:
+            return size  # a container gives what its last part gave
+        if impossible(self.recorder.torch):
+            return None
+        size = self._at_once.norm(tensor)
+        return self._taken(tensor, [size] if size is not None else self._guarded([tensor]))[0]
 
     def _norms(self, found: list[Any]) -> list[Any]:
         """Start the norms: each a number, or a tensor without dimensions on its device, or None where there is none."""
-        torch = self.recorder.torch
-        last, version, size = self._last
-        if last is not None and len(found) == 1 and last() is found[0] and version == found[0]._version:
-            return [size]  # a container gives what its last part gave
-        if impossible(torch):
+        if len(found) == 1:
+            return [self._size(found[0])]
+        if impossible(self.recorder.torch):
             return [None] * len(found)
         at_once = [self._at_once.norm(tensor) for tensor in found]
-        if None not in at_once:
-            return self._taken(found[-1], at_once)
+        return self._taken(found[-1], at_once if None not in at_once else self._guarded(found))
+
+    def _guarded(self, found: list[Any]) -> list[Any]:
+        """The norms of tensors of any kind, past what the program has switched on."""
+        torch = self.recorder.torch
         sizes: list[Any] = []
         with Outside(torch):
             for tensor in found:
@@ -197,7 +219,7 @@ class Digests:
                     sizes.append(None)
                 else:
                     sizes.append(torch.linalg.vector_norm(plain[0], dtype=self._kinds[tensor.dtype]))
-        return self._taken(found[-1], sizes)
+        return sizes
 
     def _taken(self, last: Any, sizes: list[Any]) -> list[Any]:
         """Remember what was taken last; of an inference tensor nobody counts how often it was written to."""

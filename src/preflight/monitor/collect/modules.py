@@ -101,17 +101,20 @@ class Forwards:
                 opened.clear()
             self._begins(module, args, opened)
             return
-        if not (recorder.detail and self.parts_wanted) or not self._told():
+        if not (recorder.detail and self.parts_wanted):
             return  # a part, where parts are not told
+        thread = recorder.thread
+        if recorder.backward_depth or recorder.ended or thread.busy:
+            return  # as ``_told`` says
         if opened[-1][2] == id(module):
             return  # what a wrapper holds and calls
         # As in ``Work``, without what that costs: there are very many parts.
-        began, thread = clock(), recorder.thread
+        began = clock()
         thread.busy = True
         try:
             part = self.parts.known(module) or self._part(module)
             opened.append((part.module, self.parts.enter(part, bool(module.training), args), part.inside))
-            if self.reruns is not None and isinstance(module, self.modal.dropout):
+            if self.reruns is not None and isinstance(module, self.modal.dropout) and self._incomplete():
                 self.reruns.first(module, args)
         except Exception as error:
             recorder.trouble("forward", error)
@@ -121,6 +124,10 @@ class Forwards:
     def _told(self) -> bool:
         """Whether passes that begin now are told at all: not within a backward pass, which computes some once more."""
         return not self.recorder.backward_depth and self.recorder.active()
+
+    def _incomplete(self) -> bool:
+        """Whether a backward pass may have to compute a pass again: its graph is not recorded, or packed by hooks."""
+        return self.sequences.packed or not self.recorder.torch.is_grad_enabled()
 
     def _begins(self, module: Any, args: Any, opened: list[_Pass]) -> None:
         """A pass begins that may be one of a model."""
@@ -204,8 +211,9 @@ class Forwards:
                 opened.pop()
         begun = opened.pop()[1]
         recorder = self.recorder
-        if not recorder.active():
-            return
+        thread = recorder.thread
+        if recorder.ended or thread.busy:
+            return  # as ``active`` says
         if isinstance(begun, Entry):
             with recorder.work("forward"):
                 self._leave_root(begun, module, args, output)
@@ -213,7 +221,7 @@ class Forwards:
                 with recorder.work("forward"):
                     self.parts.hand_over()
             return
-        began, thread = clock(), recorder.thread
+        began = clock()
         thread.busy = True
         try:
             self.parts.leave(begun, output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 DEVICES = ("cpu", "cuda", "xpu", "mps")
@@ -20,6 +20,8 @@ _keys: dict[str, Any] = {}
 _exact: set[Any] = set()
 _usual: set[Any] = set()
 _strided: Any = None
+_Asked = tuple[Callable[[], bool], Callable[[], Any], dict[str, Any]]
+_asked: list[_Asked] = []  # whether torch traces, in which transformation it is, and the names in torch.cuda
 
 
 def loaded() -> Any:
@@ -33,11 +35,10 @@ def impossible(torch: Any) -> bool:
     Args:
         torch: The torch that is loaded.
     """
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if torch.compiler.is_compiling():
         return True
-    if torch._C._functorch.peek_interpreter_stack() is not None:
-        return True
-    return capturing(torch)
+    tracing, transformed, _ = (_asked or _ask(torch))[0]
+    return tracing() or transformed() is not None or capturing(torch)
 
 
 def capturing(torch: Any) -> bool:
@@ -46,8 +47,18 @@ def capturing(torch: Any) -> bool:
     Args:
         torch: The torch that is loaded.
     """
+    flags = (_asked or _ask(torch))[0][2]
+    if not flags.get("_initialized", True):
+        return False
     # A torch without CUDA raises when it is asked; one whose CUDA was never started cannot be capturing.
     return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+
+
+def _ask(torch: Any) -> list[_Asked]:
+    """Remember what is asked for every tensor that passes by: torch's own functions for it call others each time."""
+    tracing = getattr(torch._C, "_is_tracing", torch.jit.is_tracing)
+    _asked.append((tracing, torch._C._functorch.peek_interpreter_stack, vars(torch.cuda)))
+    return _asked
 
 
 class _Guards(threading.local):

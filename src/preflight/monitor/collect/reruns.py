@@ -2,7 +2,8 @@
 
 Activation checkpointing computes a part of the model once more. What is drawn at random must be the same both times, or
 the gradients belong to other activations than the loss. In detailed iterations the state of the generator is kept where
-a layer of dropout begins, and compared where it begins again; it is read, never set.
+a layer of dropout begins in a pass of which the graph does not hold everything itself, and compared where it begins again;
+it is read, never set.
 """
 
 from __future__ import annotations
