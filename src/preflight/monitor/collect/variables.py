@@ -236,9 +236,11 @@ class Variables:
         looked = [known() for known in self._looked]
         if any(map(is_, looked, repeat(None))):
             return True
-        held = _held_by(looked)
-        if len(held) != len(self._held) or not all(map(is_, held, [known() for known in self._held])):
+        held, before = _held_by(looked), [known() for known in self._held]
+        if len(held) != len(before) or not all(map(is_, held, before)):
             return True
+        if sum(map(is_, before, repeat(None))) != self._held.count(_none):
+            return True  # something is gone, and there is nothing in its place
         return self._groups != self._groups_now() or self._roster.looks_changed()
 
     def _groups_now(self) -> list[list[int]]:
