@@ -47,18 +47,22 @@ def test_units_that_begin_at_zero_and_part_are_not() -> None:
 def told(loss: Any) -> dict[str, float]:
     with recorded() as kept:
         loss.backward()
-    return {name: value for name in ("low", "high", "outside") for _, value in numbers(kept, f"targets.{name}")}
+    return {
+        name: value for name in ("low", "high", "below", "outside") for _, value in numbers(kept, f"targets.{name}")
+    }
 
 
 def test_the_range_of_targets_is_told_for_losses_that_keep_them() -> None:
     labels = torch.tensor([-1.0, 1.0, 1.0, -1.0])
-    ranges = {"low": -1.0, "high": 1.0, "outside": 0.5}
+    ranges = {"low": -1.0, "high": 1.0, "below": 0.5, "outside": 0.5}
 
     def scores() -> Any:
         return torch.randn(4, requires_grad=True)
 
     assert told(functional.binary_cross_entropy_with_logits(scores(), labels)) == ranges
     assert told(2 * functional.mse_loss(scores().sigmoid(), labels)) == ranges
+    assert told(functional.huber_loss(scores(), torch.tensor([-1.0, 0.0, 3.0, 0.0])))["below"] == pytest.approx(0.1)
+    assert told(functional.mse_loss(scores(), torch.zeros(4)))["below"] == 0
     assert told(functional.cross_entropy(scores()[None], torch.tensor([1]))) == {}
     assert told(functional.mse_loss(scores(), labels) + functional.mse_loss(scores().exp(), labels)) == {}
 

@@ -346,6 +346,27 @@ def test_scores_that_lie_in_another_order_than_their_targets_are_told() -> None:
     assert turned(Model("by hand")(IDS[:, :-1]).flatten(0, 1), goal.flatten()) == (1, 0)
 
 
+@pytest.mark.parametrize("both", [False, True])
+def test_scores_of_other_targets_that_lie_in_another_order_are_told(both: bool) -> None:
+    embed, layer = nn.Embedding(VOCAB, DIM), nn.LSTM(DIM, DIM, bidirectional=both)
+    head = nn.Linear(2 * DIM if both else DIM, 3)
+    said = head(layer(embed(IDS).transpose(0, 1))[0])  # positions first
+    tags = IDS % 3
+
+    def jumbled(scores: Any, goal: Any) -> float:
+        return numbers(functional.cross_entropy(scores, goal))["jumbled"]
+
+    assert jumbled(said.reshape(*IDS.shape, 3).flatten(0, 1), tags.flatten()) == 1
+    assert jumbled(said.flatten(0, 1), tags.view(-1)) == 1
+    assert jumbled(said.transpose(0, 1).flatten(0, 1), tags.flatten()) == 0
+    assert jumbled(said.flatten(0, 1), tags.T.flatten()) < 0  # both lie positions first
+    assert jumbled(said.flatten(0, 1), tags.T.contiguous().view(-1)) < 0
+    assert jumbled(said.flatten(0, 1), tags.flatten().clone()) < 0  # whose order is not known
+    even = IDS.view(8, 9)[:, :8]
+    said = head(layer(embed(even).transpose(0, 1))[0])
+    assert jumbled(said.flatten(0, 1), (even % 3).flatten()) < 0  # as many samples as positions
+
+
 def test_targets_that_lie_in_another_order_than_their_scores_are_told() -> None:
     embed, layer, head = nn.Embedding(VOCAB, DIM), nn.Linear(DIM, DIM), nn.Linear(DIM, VOCAB)
     goal = IDS[:, 1:]

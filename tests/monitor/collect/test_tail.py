@@ -64,6 +64,45 @@ def test_what_a_loss_applies_itself_and_what_it_lacks_is_told() -> None:
     assert kinds(-torch.distributions.Categorical(logits=scores().softmax(1)).log_prob(LABELS).mean()) == ["twice"]
 
 
+def test_scores_that_went_through_dropout_are_told_and_other_products_are_not() -> None:
+    torch.manual_seed(0)
+    drop = nn.Dropout(0.3)
+    labels = torch.randint(0, 2, (8, 4)).float()
+    assert kinds(functional.cross_entropy(drop(scores()), LABELS)) == ["dropped"]
+    assert kinds(functional.binary_cross_entropy_with_logits(drop(scores()), labels)) == ["dropped"]
+    assert kinds(functional.cross_entropy(nn.Dropout2d(0.5)(scores().view(8, 4, 1, 1)).flatten(1), LABELS)) == [
+        "dropped"
+    ]
+    assert kinds(functional.cross_entropy(drop.eval()(scores()), LABELS)) == []
+    drop.train()
+    assert kinds(functional.cross_entropy(scores() + drop(scores()), LABELS)) == []  # a branch beside another one
+    assert kinds(functional.cross_entropy(nn.Linear(4, 4)(drop(scores())), LABELS)) == []
+    assert kinds(functional.kl_div(drop(scores()).log_softmax(1), labels, reduction="batchmean")) == []
+    assert kinds(functional.mse_loss(drop(scores()), labels)) == []
+    few = torch.zeros(8, 4)
+    few[:, :2] = 10.0  # half of them at a scale that would keep one in ten
+    for mask in (torch.randint(0, 2, (8, 4)).float(), few, torch.full((8, 4), 2.0), torch.tensor(3.0), labels - 0.5):
+        assert kinds(functional.cross_entropy(scores() * mask, LABELS)) == []
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_masks_of_dropout_are_read_unless_the_program_hooked_them(hooked: bool) -> None:
+    torch.manual_seed(0)
+    read: list[Any] = []
+
+    def unpacked(kept: Any) -> Any:
+        read.append(kept)
+        return kept
+
+    if hooked:
+        with torch.autograd.graph.saved_tensors_hooks(lambda given: given, unpacked):
+            loss = functional.cross_entropy(nn.Dropout(0.5)(scores()), LABELS)
+    else:
+        loss = functional.cross_entropy(nn.Dropout(0.5)(scores()), LABELS)
+    assert kinds(loss) == ([] if hooked else ["dropped"])
+    assert not read
+
+
 def test_the_same_end_is_told_once_and_keeps_nothing() -> None:
     tails = Tails()
     assert tails.of("a:1", functional.cross_entropy(scores(), LABELS))

@@ -23,9 +23,10 @@ from .tail import WEIGHTS
 
 LOSSES = ("MseLoss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropyWithLogits")
 OUTSIDE = "targets.outside"
-NAMES = ("targets.low", "targets.high", OUTSIDE)
+NAMES = ("targets.low", "targets.high", "targets.below", OUTSIDE)
 CTC, BLANK = "CtcLoss", "targets.blank"
 _MARGIN = 0.01
+_TINY = 1e-30
 _MOST_NODES = 24
 _MOST_LOOKS = 3
 _MOST_PLACES = 64
@@ -43,7 +44,7 @@ class Ranges:
         plain_types(recorder.torch)  # what the quick look compares with
 
     def look(self, entry: Entry, loss: Any) -> None:
-        """Tell the lowest and the highest target of each loss, and which share lies outside of 0 and 1."""
+        """Tell of each loss the lowest and the highest target, how much of their squares is of those below 0, and the share outside of 0 and 1."""
         recorder, place = self.recorder, entry.place or ""
         looks = self._looks.get(place, 0)
         root = getattr(loss, "grad_fn", None)
@@ -68,7 +69,9 @@ class Ranges:
         with Outside(torch):
             flat = target.detach().reshape(-1).float()
             outside = ((flat < -_MARGIN) | (flat > 1 + _MARGIN)).float().mean()
-            told = to_host(torch, torch.stack([flat.amin(), flat.amax(), outside]))
+            low = flat.clamp(max=0)
+            below = low.dot(low) / flat.dot(flat).clamp(min=_TINY)
+            told = to_host(torch, torch.stack([flat.amin(), flat.amax(), below, outside]))
         head = recorder.head()
         fresh = self.draws.fresh(target) if recorder.wants(draws.NAME) else None
         if fresh is not None:

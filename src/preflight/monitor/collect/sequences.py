@@ -30,7 +30,7 @@ _ALMOST = 0.99
 _OTHER = 0.8  # a share below which targets certainly are not what they were compared with
 NAMES = (
     *("same", "next", "second", "future", "attended", "learnt", "row", "picked"),
-    *("straight", "forward", "turned", "crossed", "crosswise", "swapped"),
+    *("straight", "forward", "turned", "crossed", "crosswise", "swapped", "jumbled"),
 )
 
 
@@ -121,8 +121,12 @@ class Sequences:
             way = straight_way(graph, table.place, table.ids.shape[1])
             for name, so in zip(("straight", "forward", "turned"), way[:3], strict=True):
                 told[NAMES.index(name)] = float(so)
-            if way[3] and len(targets) == 1:
-                told[NAMES.index("swapped")] = _swapped(torch, table.ids, targets[0])
+            if len(targets) == 1:
+                if way[3]:
+                    told[NAMES.index("swapped")] = _swapped(torch, table.ids, targets[0])
+                if _in_their_order(targets[0].values, table.ids):
+                    laid = straight_way(graph, table.place, table.ids.shape[1], both=True)
+                    told[NAMES.index("jumbled")] = float(laid[2]) if laid[0] else -1.0
         first = lost(graph, table)
         if first is not None:
             told[NAMES.index("row")] = torch.maximum(told[NAMES.index("row")], first)
@@ -273,6 +277,16 @@ def _swapped(torch: Any, ids: Any, targets: _Targets) -> Any:
     first, last = (targets.values.reshape(count, batch).T, targets.values.reshape(batch, count))
     turned, straight = (_moved(torch, ids, one, targets.ignored, 1) for one in (first, last))
     return torch.where(straight < _OTHER, turned, -1.0)
+
+
+def _in_their_order(values: Any, ids: Any) -> bool:
+    """Whether targets in one row are all of a table as it lies, which has the samples of the inputs and then positions."""
+    whole = getattr(values, "_base", None)
+    if whole is None or values.dim() != 1 or whole.dim() != 2 or whole.numel() != values.numel():
+        return False
+    (batch, length), (samples, count) = ids.shape, whole.shape
+    laid = whole.is_contiguous() and values.is_contiguous() and values.data_ptr() == whole.data_ptr()
+    return bool(laid and samples == batch != count and length - 2 <= count <= length)
 
 
 def _moved(torch: Any, ids: Any, goal: Any, ignored: int, by: int) -> Any:

@@ -1,17 +1,24 @@
 """What a loss is computed by: the end of the graph that leads to it, up to the last operation with weights.
 
-The graph holds no values, and nothing of it is kept: names of operations, the shapes of their results, and the dimension
+No values are told, and nothing of the graph is kept: names of operations, the shapes of their results, and the dimension
 where one has one. It is looked at in the first few backward passes of each place in the code, and told when it is new.
+A product by which a layer drops is told by the name that dropout has on other devices.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
+
+from .dropped import drops
+from .plain import plain_types
 
 _MOST_NODES = 40
 _MOST_LOOKS = 6
+_MOST_MASKS = 4  # products that are asked whether they drop
 _MOST_PLACES = 64
 _END = 1 << 63  # a negative dimension is kept as a number of 64 bits without a sign
+DROPPED = "NativeDropout"
 WEIGHTS = ("Addmm", "Mm", "Bmm", "Baddbmm", "Addbmm", "Mv", "Convolution", "Embedding", "AccumulateGrad", "Compiled")
 
 
@@ -19,6 +26,7 @@ class Tails:
     """Looks at the ends of graphs, a few times for each place."""
 
     def __init__(self) -> None:
+        plain_types(sys.modules["torch"])  # what the quick look at masks compares with
         self._looks: dict[str, int] = {}
         self._told: dict[str, set[str]] = {}
 
@@ -47,8 +55,12 @@ def _walk(root: Any) -> list[list[Any]]:
     nodes = [root]
     at = {id(root): 0}
     found: list[list[Any]] = []
+    masks = 0
     for node in nodes:  # grows as it goes
         name = _name(node)
+        if name == "Mul" and masks < _MOST_MASKS and any(below is None for below, _ in node.next_functions):
+            masks += 1
+            name = DROPPED if drops(node) else name
         entry: list[Any] = [name, _shape(node), _dimension(node), []]
         found.append(entry)
         if name.startswith(WEIGHTS):

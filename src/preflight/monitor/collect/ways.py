@@ -24,8 +24,11 @@ _MOVING = frozenset(("Transpose", "Permute", "PackPaddedSequence", "Unsqueeze", 
 _SWAPS = frozenset(("Transpose", "Permute"))
 
 
-def straight(graph: Graph, table: int, length: int) -> tuple[bool, bool, bool, bool]:
+def straight(graph: Graph, table: int, length: int, both: bool = False) -> tuple[bool, bool, bool, bool]:
     """Whether what a table gives for a position goes into what is said at that position, and how.
+
+    With ``both``, ways through recurrent layers that go both ways count as well: what is said then knows what comes after,
+    and samples and positions lie as they lay.
 
     The second is whether a way leads through a recurrent layer that goes forward, as it does where each position
     knows those before it; the third whether the two axes of the table change places on it; the fourth whether it is known of
@@ -56,17 +59,17 @@ def straight(graph: Graph, table: int, length: int) -> tuple[bool, bool, bool, b
             node.name()[-1:].isdigit() or name_of(node) == "AccumulateGrad"
         )  # not the program's own function
         moved = (*moves, node) if name_of(node) in _MOVING or _laid_elsewhere(node) else moves
-        open_ += [(child, at, recurrent or again, moved) for child, at, again in _onward(node, number, length)]
+        open_ += [(child, at, recurrent or again, moved) for child, at, again in _onward(node, number, length, both)]
     if through:
         return True, True, through[0], kept
     return bool(found), False, bool(found) and all(found), bool(found) and kept
 
 
-def _onward(node: Any, number: int, length: int) -> list[tuple[Any, int, bool]]:
+def _onward(node: Any, number: int, length: int, both: bool) -> list[tuple[Any, int, bool]]:
     """What the result of an operation at a position comes from at that position; and whether that is by recurrence."""
     name, children = name_of(node), node.next_functions
     if name in _FUSED:
-        forward = number == 0 and not getattr(node, "_saved_bidirectional", False)
+        forward = number == 0 and (both or not getattr(node, "_saved_bidirectional", False))
         return [(*children[0], True)] if forward and children else []
     if name == "Stack" and len(children) >= _LEAST_STEPS:
         unbound = _unbound(children[0][0])
@@ -79,7 +82,7 @@ def _onward(node: Any, number: int, length: int) -> list[tuple[Any, int, bool]]:
     if name == "Cat":
         kinds = {name_of(child) for child, _ in children if child is not None}
         wide = getattr(node, "_saved_dim", 0)
-        alongside = (wide >= 2 or wide >= _END >> 1) and not kinds <= {"Stack", *_FUSED}
+        alongside = (wide >= 2 or wide >= _END >> 1) and (both or not kinds <= {"Stack", *_FUSED})
         return [(*child, False) for child in children] if alongside else []
     if name in _MIXING or name.startswith("ScaledDotProduct"):
         return []

@@ -44,7 +44,9 @@ class LossInputFits(Relation):
     over this one.
     A softmax over the samples makes these compete for a class; a cross entropy on top of it tells each sample by itself.
     Scores are fine where the loss also has the logarithm of the sum of their exponentials: a cross entropy in two terms.
-    Scores that went through a ReLU cannot speak against a class, and those at zero get no gradient.
+    Scores that went through a ReLU cannot speak against a class, and those at zero get no gradient. Scores of classes that
+    went through dropout are zero at random, whatever the sample is, and the network cannot learn to tell around it: dropout
+    belongs before the last layer.
     A softmax over a dimension of size one gives 1 whatever comes in; of a single number it is not told, because scores
     between the samples of a batch are one where the last batch of an epoch has one sample.
     Judged by the end of the graph that leads to the loss, between it and the last operation with weights; through
@@ -95,6 +97,8 @@ class LossInputFits(Relation):
         yield _backward(("NllLoss", "LogSoftmax", "Mean", "Relu", "Convolution"))
         yield _backward(("NllLoss", "LogSoftmax", "Mm"), classes=1, samples=1)
         yield _weighted(-1, 1)
+        yield _backward(("NllLoss", "LogSoftmax", "Add", "NativeDropout", "Addmm"))  # of a branch beside another one
+        yield _backward(("KlDiv", "LogSoftmax", "NativeDropout", "Addmm"))
         rows = [
             ["Add", [], None, [1, 2]],
             ["NllLoss", [], None, [3]],
@@ -121,6 +125,7 @@ class LossInputFits(Relation):
         yield _backward(("MseLoss", "Softmax", "Addmm"), classes=1)
         yield _backward(("NllLoss", "LogSoftmax", "Relu", "Addmm"))
         yield _backward(("BinaryCrossEntropyWithLogits", "Squeeze", "Relu", "Addmm"))
+        yield _backward(("NllLoss", "LogSoftmax", "View", "NativeDropout", "Addmm"))
         yield _weighted(-1, 0)
         yield _backward(("NllLoss", "LogSoftmax", "Addmm"), classes=1)
         yield _chain(["NllLoss", [], None], ["LogSoftmax", [8, 6], 1], ["LogSoftmax", [8, 6], 0])
@@ -143,6 +148,9 @@ def _twice(tail: Tail, node: Node) -> Misfit | None:
     if source is not None and source.name == "Relu":
         seen = "the result of relu, which is never below zero and often exactly zero"
         return Misfit("cut", (loss, "relu", "ReLU"), "scores of either sign", seen)
+    if source is not None and source.name == "NativeDropout" and _counts_classes(tail, node):
+        seen = "scores of which dropout has set a share to zero"
+        return Misfit("dropped", (loss, "dropout", "Dropout"), "the scores of the last layer as they are", seen)
     if source is not None and source.name in wrong:
         word = _WORDS[source.name]
         names = (loss, word, *(() if binary else ("log_softmax",)))
@@ -169,6 +177,11 @@ def _among_samples(tail: Tail, node: Node) -> Misfit | None:
         return None
     seen = f"a log_softmax over dimension 0 of {source.shape}, the samples"
     return Misfit("dimension", ("cross_entropy", "log_softmax"), "scores for each sample by itself", seen)
+
+
+def _counts_classes(tail: Tail, node: Node) -> bool:
+    """Whether scores go straight into a loss over labels, and not into a comparison with other scores."""
+    return node.name != "LogSoftmax" or any(user.name in ("NllLoss", "NllLoss2D") for user in tail.users(node))
 
 
 def _summed(tail: Tail, node: Node) -> Misfit | None:

@@ -17,14 +17,15 @@ class TargetsInOrder(Relation):
     one position is held against the target of another one of another sample; the sizes fit, and the loss falls to what
     can be said without the input.
     Judged where the targets are the next tokens of the inputs, or these themselves, in the order in which the inputs lie,
-    and the way of each input to what is said at its own position can be followed: broken where samples and positions
-    change places on it once. So it is where they do not on any way, and the targets are the next tokens only if they are read
-    positions first.
+    or where they are a table with as many samples as the inputs have, and another number of positions, that is read in one
+    row as it lies; and the way of each input to what is said at its own position can be followed. It is broken where samples
+    and positions change places on it once; and where they do not on any way, and the targets are the next tokens only if
+    they are read positions first.
     """
 
     name = "targets-in-order"
     needs = frozenset({"backward", "scalar"})
-    wakes = frozenset({"scalar tokens.turned", "scalar tokens.swapped"})
+    wakes = frozenset({"scalar tokens.turned", "scalar tokens.swapped", "scalar tokens.jumbled"})
     whole = False
     priority = 7
     cause = "the output lies positions first and the targets samples first, and both are flattened as they are"
@@ -33,11 +34,10 @@ class TargetsInOrder(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         for look in looks_of(window):
             swapped = (look.swapped or 0.0) >= ALMOST
-            if look.turned is None or not look.straight:
+            known = look.turned is not None and look.straight and max(look.same or 0.0, look.next or 0.0) >= ALMOST
+            if not swapped and not known and look.jumbled is None:
                 continue
-            if not swapped and max(look.same or 0.0, look.next or 0.0) < ALMOST:
-                continue
-            wrong = swapped or look.turned == 1.0
+            wrong = swapped or look.jumbled == 1.0 or bool(known and look.turned == 1.0)
             yield Example(
                 (),
                 not wrong,
@@ -59,6 +59,9 @@ class TargetsInOrder(Relation):
         good = mini.window("backward", *told("train.py:9", next=1.0, straight=1.0, turned=0.0))
         other = told("train.py:9", next=0.1, straight=1.0, turned=0.0, swapped=0.2)  # targets of another kind
         yield [good, mini.window("backward", *other)]
+        mini = Mini({"model.weight": {}})  # of a tagger that moves the positions first and its targets with them
+        moved = mini.window("backward", *told("train.py:9", same=0.3, straight=1.0, turned=1.0))
+        yield [moved, mini.window("backward", *told("train.py:9", same=0.3, straight=1.0, turned=0.0, jumbled=0.0))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -66,3 +69,5 @@ class TargetsInOrder(Relation):
         yield [mini.window("backward", *told("train.py:9", next=1.0, straight=1.0, turned=1.0))]
         mini = Mini({"model.weight": {}})
         yield [mini.window("backward", *told("train.py:9", next=0.1, straight=1.0, turned=0.0, swapped=1.0))]
+        mini = Mini({"model.weight": {}})  # of a tagger with a layer that goes both ways
+        yield [mini.window("backward", *told("train.py:9", same=0.3, straight=0.0, turned=0.0, jumbled=1.0))]

@@ -32,6 +32,8 @@ class Look(NamedTuple):
         crosswise: 1 where weights of an attention sum to one over another axis than they go over, 0 where none does.
         swapped: Of the targets, the share that is the next input if they lie positions first, where what is said of the
             inputs is known to lie samples first.
+        jumbled: Where the targets are a table of samples and positions that is read as it lies, 1 where samples and positions
+            of the inputs change places on every way to what is said, through layers that go both ways too; 0 where not.
     """
 
     place: str
@@ -50,6 +52,7 @@ class Look(NamedTuple):
     crossed: float | None = None
     crosswise: float | None = None
     swapped: float | None = None
+    jumbled: float | None = None
 
     @property
     def follows(self) -> bool:
