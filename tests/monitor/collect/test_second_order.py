@@ -50,3 +50,34 @@ def test_a_backward_pass_through_them_ends_the_count(weight: float) -> None:
 def test_those_without_a_graph_and_of_a_model_that_is_evaluated_are_not_meant() -> None:
     assert unused(penalised(None, graph=False)) == [None] * 4
     assert unused(penalised(None, training=False)) == [None] * 4
+
+
+def asked(take: Any, training: bool = True) -> Any:
+    """What is told of a call that takes gradients, after a step."""
+    with recorded() as kept:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).train(training)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(torch.randn(6, 4)).sum().backward()
+        optimizer.step()
+        x = torch.randn(6, 4, requires_grad=True)
+        take(model, x)
+    assert not kept.table("trouble")
+    return [(call["args"] or {}).get("without graph") for call in kept.calls("autograd.grad")]
+
+
+def test_of_gradients_without_a_graph_the_inputs_of_what_a_network_says_are_told() -> None:
+    def grad(*args: Any, **kwargs: Any) -> Any:
+        return torch.autograd.grad(*args, **kwargs)
+
+    squared = torch.nn.functional.mse_loss
+    assert asked(lambda model, x: grad(model(x).sum(), x)) == [[[6, 4]]]
+    assert asked(lambda model, x: grad(model(x), [x], torch.ones(6, 1), retain_graph=True)) == [[[6, 4]]]
+    assert asked(lambda model, x: grad(outputs=model(2 * x).view(-1).mean(), inputs=x)) == [[[6, 4]]]
+    assert asked(lambda model, x: grad(model(x).sum(), x, create_graph=True)) == [None]
+    assert asked(lambda model, x: grad(model(x).sum(), x, None, True, True)) == [None]
+    assert asked(lambda model, x: grad(model(x).sum(), list(model.parameters()))) == [None]
+    assert asked(lambda model, x: grad(squared(model(x), torch.ones(6, 1)), x)) == [None]  # of a loss
+    assert asked(lambda model, x: grad((model(x) - 1).square().sum(), x)) == [None]
+    assert asked(lambda model, x: grad(x.sum(), x)) == [None]  # of no network
+    assert asked(lambda model, x: grad(model(x).sum(), x), training=False) == [None]

@@ -163,7 +163,10 @@ class Backwards:
 
     def _before_grad(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         self.recorder.backward_depth += 1
-        return self.recorder.enter("autograd.grad")
+        asked = None
+        with self.recorder.work("second order"):
+            asked = self.second_order.asked(args, kwargs)
+        return self.recorder.enter("autograd.grad", "", asked)
 
     def _after_grad(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         self.recorder.backward_depth = max(0, self.recorder.backward_depth - 1)

@@ -24,7 +24,8 @@ class TrainedAreHeld(Relation):
     A parameter that gets gradients step after step, belongs to no optimizer and never changes was forgotten: it came
     after the optimizer was made, sits in a plain list, belongs to a second network, or was meant to be frozen.
     What was frozen and no longer is, is meant to be trained wherever it lies; so is what lies below where an optimizer was
-    made with a group that has a rate of its own and holds nothing, as of a generator that was used up.
+    made with a group that has a rate of its own and holds nothing, as of a generator that was used up; and so is what lies
+    below where two optimizers take turns and hold the very same parameters: one of them was meant for it.
     Parameters that the program updates by hand do change, and are left alone; so is a model of which the optimizer holds
     but a small share, such as adapters or prompts beside weights that nobody froze.
     A network that began as a copy of one that is trained beside it, a target network, gets gradients where the program
@@ -51,6 +52,9 @@ class TrainedAreHeld(Relation):
         self._step = -1  # the last step of the windows before
         self._empty = False  # whether an optimizer has a group that holds nothing
         self._frozen: set[int] = set()
+        self._holds: dict[int, list[int]] = {}  # by optimizer, what it steps
+        self._turns: set[tuple[int, int]] = set()  # optimizers that hold the same, the second of which stepped next
+        self._turn = -1  # the optimizer that stepped last
         self._thawed: set[int] = set()  # parameters that were frozen and no longer are: these are meant to be trained
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -62,6 +66,7 @@ class TrainedAreHeld(Relation):
         for state in window.states:
             if state.moment == "before_step" and state.what == "parameter" and state.bits:
                 self._copies.see(state)
+                self._take_turn((state.extra or {}).get("optimizer", -1), state.ids)
         states = [
             one for one in window.states if one.moment == "before_step" and (one.extra or {}).get("optimizer") == -1
         ]
@@ -109,6 +114,15 @@ class TrainedAreHeld(Relation):
                 detail="Parameters get gradients, but no optimizer holds them and they never change" if wrong else "",
             )
 
+    def _take_turn(self, optimizer: int, ids: list[int]) -> None:
+        """Remember after which optimizer with the same parameters another one steps."""
+        if optimizer < 0:
+            return
+        self._holds[optimizer] = ids
+        if self._turn not in (-1, optimizer) and self._holds[self._turn] == ids:
+            self._turns.add((self._turn, optimizer))
+        self._turn = optimizer
+
     def _targets(self, roots: set[str], window: Window) -> set[str]:
         """Those of some networks whose matrices are all copies of ones of another network that is trained beside them."""
         trained = {
@@ -149,7 +163,7 @@ class TrainedAreHeld(Relation):
         at = called.get(variable.name.rpartition(".")[0])
         if at is None:
             return False
-        if self._empty:
+        if self._empty or any((second, first) in self._turns for first, second in self._turns):
             return True
         if variable.root not in self._flow.roots:
             return True  # called inside of another module that does not know of it
@@ -186,9 +200,14 @@ class TrainedAreHeld(Relation):
         rows = _rows("target.weight", 0.5, 7, ("online", "target"))
         own = (("before", {"online.weight": (1.0, 7)}, {"optimizer": 0}), ("gradients", {"online.weight": 0.5}))
         yield [mini.window(*own, *rows) for _ in range(3)]
+        # A new optimizer for the head that is trained on top of what stays.
+        mini = Mini({"critic.weight": {}, "maker.weight": {"optimizer": -1}})
+        yield [mini.window(*_stepping(order)) for order in (0, 0, 0, 1, 1, 1)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
+        mini = Mini({"critic.weight": {}, "maker.weight": {"optimizer": -1}})
+        yield [mini.window(*_stepping(order)) for order in (0, 1, 0, 1)]
         mini = Mini({"model.weight": {}, "decoder.weight": {"optimizer": -1}})
         yield [mini.window(*_rows("decoder.weight", 0.5, 7)) for _ in range(3)]
         mini = Mini({"optimizer0.group0.0": {"module": ""}, "model.weight": {"optimizer": -1}})
@@ -222,6 +241,12 @@ def _meant_more(call: Call) -> bool:
     pairs = list(zip(given.get("sizes") or (), given.get("groups") or (), strict=False))
     rates = {group.get("lr") for size, group in pairs if size}
     return bool(rates) and any(not size and group.get("lr") not in rates for size, group in pairs)
+
+
+def _stepping(optimizer: int) -> tuple[object, ...]:
+    """A step of a critic, after a pass through the network below it."""
+    own = (("before", {"critic.weight": (1.0, 9)}, {"optimizer": optimizer}), ("gradients", {"critic.weight": 0.5}))
+    return (*own, *_rows("maker.weight", 0.5, 7, ("maker", "critic"))[:-1], f"step optimizer{optimizer}:Adam")
 
 
 def _rows(
