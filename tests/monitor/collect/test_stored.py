@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from pathlib import Path
 from typing import Any
@@ -166,3 +167,24 @@ def test_a_part_of_a_model_that_is_an_average_of_another_part_is_told_with_it(li
     for name in names:
         old, new, first = told[1, "kept.slow", name], told[2, "kept.slow", name], told[2, "kept.fast", name]
         assert (new - first) / (old - first) == pytest.approx(0.75, rel=1e-3)
+
+
+def test_what_a_copy_follows_is_told_after_the_step_too() -> None:
+    torch.manual_seed(0)
+    online = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 4))
+    target = copy.deepcopy(online)
+    optimizer = torch.optim.SGD(online.parameters(), lr=0.1)
+    left: dict[int, float] = {}
+    with recorded() as kept:
+        for step in range(3):
+            optimizer.zero_grad()
+            with torch.no_grad():
+                wanted = target(torch.randn(8, 4))
+            (online(torch.randn(8, 4)) - wanted).square().sum().backward()
+            optimizer.step()
+            left[step] = online[2].weight.detach().double().sum().item()
+            with torch.no_grad():
+                for old, new in zip(online.parameters(), target.parameters(), strict=True):
+                    old.lerp_(new, 0.25)
+    rows = [row for row in kept.table("scalar") if row["name"] == "kept.left" and row["object"] == "target#2.weight"]
+    assert {row["i"]: pytest.approx(row["value"]) for row in rows} == left

@@ -2,7 +2,7 @@
 
 An average of weights adds up linearly, so one sum over each matrix and over what it was made from tells exactly which share
 of its past a copy has kept in a step; norms do not. Taken are the sums of a few small matrices, before steps of detailed
-iterations. Tables (a dictionary ``shadow``, a list of tensors) are found by the names that the person's code has in sight:
+iterations, and of what copies in modules follow after the step, too. Tables (a dictionary ``shadow``, a list of tensors) are found by the names that the person's code has in sight:
 their tensors lie elsewhere than the weights and have the shapes of them, under their names or in their order.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .naming import user_frames
@@ -21,7 +21,7 @@ from .recorder import Recorder
 from .roster import Held
 from .scope import variables as names_of
 
-SLOW, FAST = "kept.slow", "kept.fast"
+SLOW, FAST, LEFT = "kept.slow", "kept.fast", "kept.left"
 _MOST_MATRICES = 6
 _LEAST = 16  # numbers of a matrix
 _LEAST_PAIRS = 2
@@ -30,6 +30,7 @@ _MOST_LOOKED = 400
 _MOST_ENTRIES = 10_000  # of a table that is taken for one of weights
 _PATIENCE = 3  # looks without any table, after which none is looked for
 
+Rows = list[tuple[str, tuple[Any, ...]]]
 Pairs = list[tuple[str, Any, tuple[Any, ...]]]
 """By name a matrix of a copy, and those that it may follow: one, or one of each of several networks that are alike."""
 
@@ -41,6 +42,7 @@ class Shadows:
         self.recorder = recorder
         self._misses = 0
         self._follows: dict[str, int] = {}  # by copy, which of several networks that are alike it follows
+        self._open: list[tuple[str, Pairs]] = []  # what was looked at before the step that goes on
         plain_types(recorder.torch)
 
     def look(self, held: Held, rest: Held) -> None:
@@ -58,12 +60,37 @@ class Shadows:
         for root, name, tensor in trained:
             by_root.setdefault(root, {})[name] = tensor
         found = self._of_modules(by_root, rest) + _of_parts(trained, [*rest, *held])
+        modules = len(found)
         if self._misses < _PATIENCE:
             tables = list(self._of_tables([(name, tensor) for _, name, tensor in trained]))
             self._misses = 0 if tables else self._misses + 1
             found += tables
+        tables = {word for word, _ in found[modules:]}
         for word, pairs in found[:_MOST_TABLES]:
-            self._tell(word, pairs)
+            chosen = self._tell(word, pairs)
+            if chosen and word not in tables:
+                self._open.append((word, chosen))
+
+    def stepped(self) -> None:
+        """After that step: tell the sums of what the copies follow."""
+        recorder, torch = self.recorder, self.recorder.torch
+        looked, self._open = self._open, []
+        for word, pairs in looked:
+            with Outside(torch):
+                told = to_host(torch, _sums(torch, [tensor for *_, fast in pairs for tensor in fast]))
+            recorder.later(Pending([told], lambda read: read[0]), self._rows_left(word, pairs))
+
+    def _rows_left(self, word: str, pairs: Pairs) -> Callable[[list[float]], Rows]:
+        head, width = self.recorder.head(), len(pairs[0][2])
+
+        def rows(values: list[float]) -> Rows:
+            fast = values[self._follows.get(word, 0) % width :: width]
+            return [
+                ("scalar", (*head, LEFT, f"{word}#{name}", value))
+                for (name, *_), value in zip(pairs, fast, strict=True)
+            ]
+
+        return rows
 
     def _of_modules(self, trained: dict[str, dict[str, Any]], rest: Held) -> list[tuple[str, Pairs]]:
         """Networks that no optimizer steps, with weights of the names and shapes of trained ones."""
@@ -95,19 +122,20 @@ class Shadows:
             if len(pairs) >= _LEAST_PAIRS:
                 yield word, pairs
 
-    def _tell(self, word: str, pairs: Pairs) -> None:
+    def _tell(self, word: str, pairs: Pairs) -> Pairs:
+        """Tell the sums of a few matrices, and return these; nothing where they lie on several devices."""
         recorder, torch = self.recorder, self.recorder.torch
         chosen = sorted(pairs, key=lambda pair: pair[1].numel())[:_MOST_MATRICES]
         tensors = [tensor for _, slow, fast in chosen for tensor in (slow, *fast)]
         if len({tensor.device for tensor in tensors}) != 1:
-            return
+            return []
         with Outside(torch):
-            told = to_host(torch, torch.stack([torch.sum(tensor, dtype=torch.float64) for tensor in tensors]))
+            told = to_host(torch, _sums(torch, tensors))
         head = recorder.head()
         names = [name for name, *_ in chosen]
         width = len(chosen[0][2]) + 1
 
-        def rows(values: list[float]) -> list[tuple[str, tuple[Any, ...]]]:
+        def rows(values: list[float]) -> Rows:
             slow = values[::width]
             # Of networks that are alike, as twin critics are, a copy follows the one that it lay nearest to at first.
             several = [values[at::width] for at in range(1, width)]
@@ -122,6 +150,11 @@ class Shadows:
             ]
 
         recorder.later(Pending([told], lambda read: read[0]), rows)
+        return chosen
+
+
+def _sums(torch: Any, tensors: list[Any]) -> Any:
+    return torch.stack([torch.sum(tensor, dtype=torch.float64) for tensor in tensors])
 
 
 def _of_parts(trained: list[tuple[str, str, Any]], others: Held) -> list[tuple[str, Pairs]]:

@@ -209,6 +209,7 @@ class Steps:
             recorder.waiting = 0
             self.clearings.stepped(index)
             if index == recorder.primary:
+                self._shadows.stepped()
                 recorder.stepped = True
                 recorder.evaluated = False
                 recorder.step += 1
