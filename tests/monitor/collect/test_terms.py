@@ -62,6 +62,25 @@ def test_a_loss_tells_whether_gradients_came_to_it() -> None:
     assert [row["object"].split("#")[-1] for row in kept.table("scalar") if row["name"] == "term.ends"] == ["NllLoss"]
 
 
+def test_a_loss_of_numbers_that_were_detached_before_is_told_but_none_of_an_evaluation() -> None:
+    model = Heads()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recorded() as kept:
+        for _ in range(2):
+            x, y = torch.randn(8, 4), torch.randint(3, (8,))
+            scores, guess = model(x)
+            loss = F.cross_entropy(scores, y) + F.mse_loss(guess.detach(), x[:, 0])
+            with torch.no_grad():
+                F.l1_loss(guess, x[:, 0])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        optimizer.zero_grad()
+    found = [(word.split("#")[0], value) for word, value in told(kept, "term.reached")]
+    assert found[:2] == [("cross_entropy", 1.0), ("mse_loss", 0.0)]
+    assert "l1_loss" not in dict(found)
+
+
 def test_losses_are_the_same_and_nothing_is_told_outside_of_detail() -> None:
     kept, losses = train(whole=True)
     plain, others = train(whole=True, detail_first=0, detail_every=0)

@@ -83,14 +83,15 @@ class Terms:
         if recorder.backward_depth or type(output) not in plain_types(recorder.torch) or impossible(recorder.torch):
             return  # what is computed once more within a backward pass is another one's
         node = output.grad_fn
-        if node is None or output.dim() or len(self._open) >= _MOST_TERMS:
+        if output.dim() or len(self._open) >= _MOST_TERMS or not recorder.torch.is_grad_enabled():
             return
         place = from_program(here())
         if place not in self._orders and len(self._orders) >= _MOST_PLACES:
             return
         order = self._orders[place] = self._orders.get(place, -1) + 1
-        term = _Term(f"{place}#{order}#{name}#{name_of(node)}")
-        node.register_prehook(term.came)
+        term = _Term(f"{place}#{order}#{name}#{name_of(node) if node is not None else ''}")
+        if node is not None:  # otherwise what it compares was made to numbers before
+            node.register_prehook(term.came)
         self._open.append(term)
         head = recorder.head()
         word = term.word

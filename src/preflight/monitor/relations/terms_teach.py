@@ -31,8 +31,8 @@ class _Sum(NamedTuple):
 class TermsTeach(Relation):
     """What stands in a loss is reached by the backward pass.
 
-    A term that was turned into a number (``item()``, ``detach()``) still stands in the loss that is printed, and teaches
-    nothing.
+    A term that was turned into a number (``item()``, ``detach()``), or is computed from such numbers, still stands in the
+    loss that is printed, and teaches nothing.
     Judged are losses of ``torch.nn.functional``, reduced to one number, to which no gradients come. Most of these are
     measures that the program looks at, and nothing is said of them. It is broken where the loss that the backward pass
     began at is added up from such losses alone, and its value holds, to the last digits, a constant share of one to which
@@ -94,32 +94,35 @@ class TermsTeach(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(lambda one, other: one + 0.5 * other, False)
+        yield _run(lambda one, other: 1.25 * one + other, False, twice=True)
 
 
 def _share(known: list[_Sum]) -> float | None:
     """The constant share of what was not reached in the loss, where only with it the loss is a sum of the terms."""
-    count = len(known[0].terms)
-    if len(known) < count + 1 + _SPARE:
+    # Terms that are worth the same each time, as the two sides of a quantisation are, stand for one.
+    terms = list(dict.fromkeys(zip(*(one.terms for one in known), strict=True)))
+    other = tuple(one.other for one in known)
+    if len(known) < len(terms) + 1 + _SPARE:
         return None
     losses = [one.loss for one in known]
-    allowed = _EXACT * max(abs(one) for one in (*losses, *(part for row in known for part in (*row.terms, row.other))))
-    found = fitted([[*one.terms, one.other] for one in known], losses)
-    without = fitted([list(one.terms) for one in known], losses)
+    allowed = _EXACT * max(abs(one) for one in (*losses, *(value for term in (*terms, other) for value in term)))
+    found = fitted([list(row) for row in zip(*terms, other, strict=True)], losses)
+    without = fitted([list(row) for row in zip(*terms, strict=True)], losses)
     if found is None or without is None or found.off > allowed or without.off < _CLEAR * allowed:
         return None
-    for at, share in enumerate(found.shares):
-        column = [(*one.terms, one.other)[at] for one in known]
+    for share, column in zip(found.shares, (*terms, other), strict=True):
         if abs(share) * (max(column) - min(column)) < _CLEAR * allowed:
             return None  # it is not in the loss, or never moved it: the loss may have been given another's value on purpose
     return found.shares[-1]
 
 
-def _run(total: object, came: bool, ends: str = "") -> list[Window]:
-    """Six iterations with two losses, of which the first is reached."""
+def _run(total: object, came: bool, ends: str = "", twice: bool = False) -> list[Window]:
+    """Iterations with two losses, of which the first is reached; ``twice`` where a third one is always worth the same as it."""
     assert callable(total)
     mini = Mini({"net.trunk.weight": {}, "net.head.weight": {}})
     first, second = "train.py:5#0#cross_entropy#NllLoss", "train.py:6#0#l1_loss#Mean"
-    names = ["NllLoss", "Mean"] if came else ["NllLoss"]
+    third = "train.py:7#0#cross_entropy#NllLoss"
+    names = ["NllLoss", *(["Mean"] if came else []), *(["NllLoss"] if twice else [])]
     found = []
     for number in range(7):
         one, other = 1.4 - 0.1 * number + 0.03 * (number % 3), 0.7 + 0.05 * (number * number % 5)
@@ -127,6 +130,7 @@ def _run(total: object, came: bool, ends: str = "") -> list[Window]:
             mini.window(
                 ("scalar", _VALUE, first, one),
                 ("scalar", _VALUE, second, other),
+                *([("scalar", _VALUE, third, one)] if twice else []),
                 ("scalar", _ENDS, f"train.py:8#{ends or '+'.join(sorted(names))}", 1.0),
                 "backward",
                 ("loss", total(one, other)),
@@ -134,6 +138,7 @@ def _run(total: object, came: bool, ends: str = "") -> list[Window]:
                 "step optimizer0:SGD",
                 ("scalar", _REACHED, first, 1.0),
                 ("scalar", _REACHED, second, float(came)),
+                *([("scalar", _REACHED, third, 1.0)] if twice else []),
             )
         )
     return found
