@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+
+
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
+numpy = pytest.importorskip("numpy")
 sys.path.insert(0, str(Path(__file__).parent))
 from recording import Kept, recorded  # noqa: E402
 
@@ -61,11 +65,58 @@ def test_a_table_that_was_made_anew_is_another_one() -> None:
 
 
 def test_rows_of_numpy_and_of_a_part_of_the_data_are_looked_at_too() -> None:
-    numpy = pytest.importorskip("numpy")
     held = Rows(numpy.random.default_rng(0).normal(size=(40, 5)).astype("float32"))
     assert rescaled(held, lambda one: one.x.__imul__(2)) == [1.0, 1.0]
     part = torch.utils.data.Subset(Rows(torch.randn(40, 5)), range(30))
     assert rescaled(part, lambda one: one.dataset.x.mul_(2)) == [1.0, 1.0]
+
+
+class Counting(Rows):
+    """Says how long it is, and draws and counts as it does."""
+
+    asked = 0
+
+    def __len__(self) -> int:
+        self.asked += 1
+        torch.rand(1), random.random(), numpy.random.random()
+        return len(self.x)
+
+
+def drawn(dataset: Any, passes: int) -> list[float]:
+    """What the shared generators draw next after passes over a data set, by batches that nobody asks it for."""
+    torch.manual_seed(0)
+    random.seed(0)
+    numpy.random.seed(0)
+    loader = torch.utils.data.DataLoader(dataset, batch_sampler=[list(range(at, at + 8)) for at in range(0, 40, 8)])
+    for _ in range(passes):
+        list(loader)
+    return [float(torch.rand(1)), random.random(), numpy.random.random()]
+
+
+def test_a_length_that_a_program_works_out_is_asked_for_seldom_and_leaves_no_draws() -> None:
+    plain, asked = drawn(Counting(torch.randn(40, 5)), 5), []
+    for passes in (1, 5):
+        watched = Counting(torch.randn(40, 5))
+        with recorded():
+            seen = drawn(watched, passes)
+        asked.append(watched.asked)
+    assert seen == plain
+    assert asked[0] == asked[1] > 0
+
+
+def test_a_stream_is_not_asked_how_long_it_is() -> None:
+    class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc]
+        def __len__(self) -> int:
+            raise AssertionError("it would read everything")
+
+        def __iter__(self) -> Any:
+            return iter(torch.zeros(8, 2))
+
+    with recorded() as kept:
+        for _ in torch.utils.data.DataLoader(Stream(), 2):  # list() would ask for a hint
+            pass
+    assert len(kept.calls("fetch")) == 5
+    assert not kept.table("trouble")
 
 
 def sums(keep: Any, move: Any) -> Kept:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import random
 import sys
+import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
+
+from .plain import Outside
 
 _DEEPEST = 4
 _MOST_SAMPLES = 200_000  # of a part that is larger, nothing is told
@@ -41,9 +47,9 @@ def facts(loader: Any, datasets: Numbers) -> dict[str, Any]:
         "sampler": type(sampler).__name__,
         "iterable": type(sampler).__name__ == "_InfiniteConstantSampler",
         "drop_last": getattr(loader, "drop_last", None),
-        "length": _length(dataset),
+        "length": length_of(dataset),
         "order": _order(loader, sampler),
-        "samples": _length(sampler),
+        "samples": length_of(sampler),
         "replicas": _replicas(sampler),
         **_reach(getattr(getattr(loader, "batch_sampler", None), "sampler", sampler), dataset),
         "dataset": datasets.of(dataset),
@@ -56,10 +62,10 @@ def _reach(sampler: Any, dataset: Any) -> dict[str, int]:
     """From how many samples a sampler draws, where it has a weight for each or was made for a data set."""
     data = sys.modules["torch.utils.data"]
     if isinstance(sampler, data.WeightedRandomSampler):
-        reach = _length(sampler.weights)
+        reach = length_of(sampler.weights)
     else:
         source = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
-        reach = _length(source) if isinstance(source, data.Dataset) and source is not dataset else None
+        reach = length_of(source) if isinstance(source, data.Dataset) and source is not dataset else None
     return {} if reach is None else {"reach": reach}
 
 
@@ -77,7 +83,7 @@ def _share(dataset: Any, sampler: Any, datasets: Numbers) -> dict[str, Any]:
             return {}
         own = [inner[one] for one in own] if own is not None else inner
         dataset = dataset.dataset
-    length = _length(dataset)
+    length = length_of(dataset)
     if own is None or not told or not length:
         return {"base": datasets.of(dataset)}
     every = 1
@@ -89,7 +95,7 @@ def _share(dataset: Any, sampler: Any, datasets: Numbers) -> dict[str, Any]:
 
 def _numbers(indices: Any) -> list[int] | None:
     """Indices as numbers; None where they are too many, or where reading them would wait for a device."""
-    count = _length(indices)
+    count = length_of(indices)
     if count is None or count > _MOST_SAMPLES or not _here(indices):
         return None
     found = indices.tolist() if hasattr(indices, "tolist") else list(indices)
@@ -129,10 +135,43 @@ def _replicas(sampler: Any) -> list[int] | None:
     return [rank, replicas] if isinstance(rank, int) and isinstance(replicas, int) else None
 
 
-def _length(dataset: Any) -> int | None:
-    if not hasattr(type(dataset), "__len__"):
+def length_of(value: Any) -> int | None:
+    """How long a data set, a sampler or a list says it is; None where it does not say.
+
+    What the program wrote to answer may draw or take its time: its draws are taken back, a stream is not asked, and who
+    asks does so once for each loader.
+    """
+    measure = getattr(type(value), "__len__", None)
+    if measure is None or isinstance(value, sys.modules["torch.utils.data"].IterableDataset):
         return None
     try:
-        return len(dataset)
+        if not isinstance(measure, types.FunctionType):
+            return len(value)
+        with _undrawn():
+            return len(value)
     except Exception:
         return None
+
+
+@contextlib.contextmanager
+def _undrawn() -> Iterator[None]:
+    """Put the generators of the processor that everyone shares back to where they were, if they are drawn from."""
+    torch, numpy = sys.modules["torch"], sys.modules.get("numpy.random")
+    own, others = random.getstate(), None if numpy is None else numpy.get_state()
+    with Outside(torch):
+        drawn = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        if random.getstate() != own:
+            random.setstate(own)
+        if numpy is not None and _differ(numpy.get_state(), others):
+            numpy.set_state(others)
+        with Outside(torch):
+            if not torch.equal(torch.get_rng_state(), drawn):
+                torch.set_rng_state(drawn)
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """Whether two states of numpy's shared generator are not the same."""
+    return bool(one[2:] != other[2:] or (one[1] != other[1]).any())

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+from .orders import length_of
 from .plain import Outside, impossible, plain_types, simple
 from .recorder import Recorder
 
@@ -31,6 +32,7 @@ class Stored:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._rows: weakref.WeakKeyDictionary[Any, dict[str, tuple[int, Any]]] = weakref.WeakKeyDictionary()
+        self._lengths: weakref.WeakKeyDictionary[Any, int | None] = weakref.WeakKeyDictionary()
         plain_types(recorder.torch)
 
     def begins(self, loader: Any, name: str, epoch: int) -> None:
@@ -38,8 +40,11 @@ class Stored:
         torch = self.recorder.torch
         if (epoch >= _FIRST and epoch % _EVERY > 1) or not self.recorder.wants(NAME) or impossible(torch):
             return
+        dataset = _whole(getattr(loader, "dataset", None))
+        if loader not in self._lengths:  # what the program wrote to answer is asked once
+            self._lengths[loader] = length_of(dataset)
         with Outside(torch):
-            tables = _tables(torch, getattr(loader, "dataset", None))
+            tables = _tables(torch, dataset, self._lengths[loader])
             now = {word: (_address(table), _some(torch, table)) for word, table in tables}
             for word, (address, before) in self._rows.get(loader, {}).items():
                 there, rows = now.get(word, (0, before))
@@ -48,17 +53,22 @@ class Stored:
         self._rows[loader] = now
 
 
-def _tables(torch: Any, dataset: Any) -> Iterator[tuple[str, Any]]:
-    """Tables of numbers, in memory of the processor, that a data set holds, with a row of several for each sample."""
-    data = sys.modules["torch.utils.data"]
+def _whole(dataset: Any) -> Any:
+    """The data set of which one is a part."""
     for _ in range(_MOST_WRAPPED):
-        if type(dataset) is not data.Subset:
+        if type(dataset) is not sys.modules["torch.utils.data"].Subset:
             break
         dataset = dataset.dataset
+    return dataset
+
+
+def _tables(torch: Any, dataset: Any, length: int | None) -> Iterator[tuple[str, Any]]:
+    """Tables of numbers, in memory of the processor, that a data set holds, with a row of several for each sample."""
+    data = sys.modules["torch.utils.data"]
     held = getattr(dataset, "__dict__", None)
-    if not isinstance(held, dict) or not hasattr(type(dataset), "__len__"):
+    if not isinstance(held, dict) or length is None or length < 2 * _ROWS:
         return
-    length, count = len(dataset), 0
+    count = 0
     several = held.get("tensors") if type(dataset) is data.TensorDataset else None
     numpy = sys.modules.get("numpy")
     named = [(f"tensors[{at}]", one) for at, one in enumerate(several)] if several is not None else list(held.items())
@@ -74,7 +84,7 @@ def _tables(torch: Any, dataset: Any) -> Iterator[tuple[str, Any]]:
         ):
             continue
         shape = table.shape
-        if len(shape) > 1 and shape[0] == length >= 2 * _ROWS and min(shape) and sum(shape[1:]) > len(shape) - 1:
+        if len(shape) > 1 and shape[0] == length and min(shape) and sum(shape[1:]) > len(shape) - 1:
             yield name, table
             count += 1
             if count == _MOST_TABLES:
