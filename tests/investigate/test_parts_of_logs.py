@@ -279,7 +279,7 @@ def test_others_say_what_a_rank_that_only_raised_did_not(tmp_path: Path, code: i
     assert told(tmp_path, said + "E1211 08:26:06.844000 1395 " + agent).category == category
 
 
-@pytest.mark.parametrize(("between", "category"), [(60, "cannot-tell"), (2, "usercode")])
+@pytest.mark.parametrize(("between", "category"), [(60, "none"), (2, "usercode")])
 def test_exceptions_that_are_told_again_and_again_were_caught(tmp_path: Path, between: int, category: str) -> None:
     words = ("apple", "brick", "cloud", "drum", "eagle", "flute")
     text = "".join(f"ValueError: no action in {word}\n" + f"answer {word} is scored\n" * between for word in words)

@@ -59,7 +59,8 @@ class LogFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         problem: What is wrong with it (truncated gzip, undecodable, cut off), in words.
         encoding: How its text is written; ``size`` and the offsets in it are those of its text in UTF-8.
         last_text: Its last line that is not empty, cut short.
-        excerpt: Its lines, where they are forty at most: where little is told every word may tell.
+        excerpt: Its lines, where they are forty at most: where little is told every word may tell. A bar that is drawn anew
+            in the same line stands in it again.
         begun_again: The line at which the lines of its head are told again for the last time, behind an exception: another
             start of the same program; None where there is none.
     """
@@ -192,13 +193,21 @@ class Spoke(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Unknown(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Lines that look like trouble and that no signature took, as one template; ``warning``: their program only warns."""
+    """Lines that look like trouble and that no signature took, as one template.
+
+    Attributes:
+        warning: Their program only warns.
+        last: The last of them: of several files that behind which the fewest lines of its file stand.
+        behind: So many lines of its file stand behind it.
+    """
 
     template: str
     count: int
     ranks: tuple[int, ...] = ()
     first: Hit
     warning: bool = False
+    last: Place = (0, 0)
+    behind: int = 0
 
 
 class Ending(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

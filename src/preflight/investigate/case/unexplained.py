@@ -24,9 +24,24 @@ def inside(hit: Hit, spans: Spans) -> bool:
     return any(begins < hit.line < ends for begins, ends in spans.get((hit.file, hit.who), ()))
 
 
+_WENT_ON = 40
+"""Behind a line of trouble, so many lines in which nothing else fails are of a program that went on: what a launcher, a
+tracker or a scheduler prints as a run ends is shorter, and an exception would have been read in them."""
+
+
+_OFTEN = 10
+_LONG = 1000
+
+
 def any_trouble(unknown: Sequence[Unknown]) -> bool:
-    """Return whether there are lines that look like trouble, and not only warn, that nothing explains."""
-    return any(not one.warning for one in unknown)
+    """Return whether there are lines that look like trouble, and not only warn, that nothing explains and that ended nothing."""
+    return any(not one.warning and one.behind < _WENT_ON and not _caught(one) for one in unknown)
+
+
+def _caught(one: Unknown) -> bool:
+    """Return whether a line came so often over so long a part of its file that what it tells of was caught each time."""
+    file, line = one.last
+    return one.first.file == file and one.count >= _OFTEN and line - one.first.line >= _LONG
 
 
 def unexplained(unknown: Sequence[Unknown], raised: Sequence[Raised]) -> list[Unknown]:

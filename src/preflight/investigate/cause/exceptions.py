@@ -13,6 +13,7 @@ import msgspec
 from preflight.investigate.cause.frames import category_of_frames, category_of_logger, computing
 from preflight.investigate.cause.printers import printed_by
 from preflight.investigate.cause.refusals import refused, refused_in_words
+from preflight.investigate.cause.samples import names_samples
 from preflight.investigate.cause.words import WEB, category_of_file, goes_on, said_of
 from preflight.vocabulary.log import Hit, Raised
 from preflight.vocabulary.signature import Category, Role
@@ -224,7 +225,7 @@ def meaning_of(raised: Raised) -> Meaning:
     missing = category_of_file(raised.message) if _MISSING.search(raised.message) else None
     return Meaning(
         title,
-        said_of(raised.message)
+        _said_by(raised.message)
         or missing
         or category_of_frames(raised)
         or named
@@ -234,11 +235,26 @@ def meaning_of(raised: Raised) -> Meaning:
     )
 
 
+def _said_by(message: str) -> Category | None:
+    """Return what a message is about by its words.
+
+    What a program prints right behind a traceback cannot be told from further lines of the message: numbers in these are the
+    message's where its first line announces them.
+    """
+    first, _, more = message.partition("\n")
+    told = said_of(first)
+    if told is not None or not more:
+        return told
+    told = said_of(more)
+    return None if told == "numerical" and not first.rstrip().endswith(":") else told
+
+
 def _refusal(raised: Raised, name: str) -> Category | None:
-    """Return what a library refuses, by where it did; of a line alone, by what it names."""
+    """Return what a library refuses, by where it did; of a line alone, by what it names: a setting, or samples."""
     if raised.frames:
         return refused(raised)
-    return refused_in_words(raised.message) if name in _CHECKS else None
+    refuses = refused_in_words(raised.message) if name in _CHECKS else None
+    return refuses or ("data" if names_samples(raised.message) else None)
 
 
 def _about_to_raise(raised: Raised) -> Raised | None:

@@ -7,7 +7,7 @@ look like trouble by their form; of a few lines all are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from preflight.investigate.cause.exceptions import meaning_of
 from preflight.investigate.cause.printers import printed_by
@@ -19,7 +19,7 @@ _TROUBLE = re.compile(
     r"(?i)\b(?:err(?:or|no)?s?|fail(?:ed|ure|ures|s|ing)?|abort(?:ed|ing)?|kill(?:ed)?|tim(?:ed?|ing)[- ]?out|refused|denied|invalid"
     r"|corrupt\w*|can(?:no|')t|could(?:n't| not)|unable|missing|missed|not found|no such|crash\w*|lost|fatal|panic|stuck|h[au]ng"
     r"|hanging|died|dead|halt\w*|evict\w*|preempt\w*|interrupt\w*|exceed\w*|exit(?:ed)? code|signal|nan|inf|oom\w*|unreachable|not (?:valid"
-    r"|supported|available|responding)|mismatch\w*|warn\w*|exception\w*|traceback)\b"
+    r"|supported|available|responding)|mismatch\w*|warn\w*|exception\w*|traceback|exiting|quitting|giving up)\b"
 )
 # Of these, what hardly a line bears by chance: the others only keep a text from being taken for one without trouble.
 _TELLS = re.compile(
@@ -30,6 +30,12 @@ _TOLD = re.compile(
     r"(?i)(?:^|[\s\[|])(?:INFO|DEBUG|NOTICE)\b|Warning\b|^\s*(?:warnings\.)?warn\("
     r"|(?-i:(?:^|: )[IW] (?:tensorflow|external|xla)/|(?:^|\s)\[[ID]\]\s)"
 )
+_LEVEL = re.compile(r"^\W*WARN(?:ING)?\b|(?<=[\s|\[-])WARN(?:ING)?(?=[\s|\]:-])")
+"""The level of a logger: that it warns is no word of what it warns of."""
+_BY_LETTER = re.compile(
+    r"^(?:\S+ \S+: )?[IW] ?(?:\d{4} \S+ +\d+ )?(?:tensorflow|external|xla)?/?[\w./-]+\.(?:cc|cpp|h|cu)(?:\.cc)?:\d+\] "
+)
+"""A line of TensorFlow's or XLA's own logger at the level of information or of a warning."""
 _WARNED = re.compile(r"^\S*:\d+: \w*Warning: |^\s*(?:warnings\.)?warn\(")
 """What Python prints of a warning: where it was given and what it says, and below that the line that gave it."""
 _SETTINGS = re.compile(
@@ -46,10 +52,17 @@ _FEWEST = 5
 
 def telling(file: LogFile) -> Iterator[tuple[int, str, Category, Role]]:
     """Yield the lines of a short text that speak of trouble: the number, the line, what it is about, what it is for the run."""
-    for number, line in enumerate(file.excerpt, 1):
+    for number, line in _lines_of(file):
         found = _of(line)
         if found is not None:
             yield number, line, *found
+
+
+def _lines_of(file: LogFile) -> Iterator[tuple[int, str]]:
+    """Yield what is told in each line, with its number: a bar that is drawn anew in its line is told by itself."""
+    for number, line in enumerate(file.excerpt, 1):
+        for piece in line.split("\r"):
+            yield number, piece
 
 
 def _of(line: str) -> tuple[Category, Role] | None:
@@ -65,7 +78,25 @@ def _of(line: str) -> tuple[Category, Role] | None:
     return printed_by(line) or ((category, "root") if category is not None else None)
 
 
-def without_a_word(file: LogFile) -> bool:
-    """Return whether a short text has lines enough, and none of them a word of trouble."""
-    lines = [line for line in file.excerpt if line.strip() and not _WARNED.search(line) and not _SETTINGS.search(line)]
-    return len(lines) >= _FEWEST and not any(_TROUBLE.search(line) or _FRAME.match(line) for line in lines)
+def without_a_word(file: LogFile, harmless: Collection[int] = ()) -> bool:
+    """Return whether a short text has lines enough, and none of them a word of trouble.
+
+    Args:
+        file: The text.
+        harmless: The numbers of lines that are known to say nothing of the run.
+    """
+    lines = [(number, line) for number, line in _lines_of(file) if line.strip() and not _no_word(line)]
+    return len(lines) >= _FEWEST and not any(
+        number not in harmless and _troubles(line, len(lines) - place) for place, (number, line) in enumerate(lines, 1)
+    )
+
+
+def _no_word(line: str) -> bool:
+    return _WARNED.search(line) is not None or _SETTINGS.search(line) is not None
+
+
+def _troubles(line: str, behind: int) -> bool:
+    """Return whether a line has a word of trouble: none where it tells of what a program does without, and so many lines follow."""
+    if _BY_LETTER.search(line) or (goes_on(line) and behind >= _FEWEST):
+        return False
+    return _TROUBLE.search(_LEVEL.sub("", line, count=1)) is not None or _FRAME.match(line) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from preflight.investigate.cause.samples import is_field
 from preflight.investigate.cause.words import REGISTRY, said_of
 from preflight.vocabulary.log import Frame, Raised
 from preflight.vocabulary.signature import Category
@@ -67,6 +68,8 @@ def looked_up(raised: Raised) -> Category | None:
         return "checkpoint"
     if own is not None and _field_of_sample(own, raised.message):
         return "data"
+    if inner is None:  # of a line alone the key is all there is
+        return "data" if is_field(raised.message) else None
     if held is not None:
         return next((category for pattern, category in _HOLDERS if re.fullmatch(pattern, held)), None)
     if path.endswith(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from itertools import chain
 
 import msgspec
 
 from preflight.investigate.case.case import Case, Event
 from preflight.investigate.cause.category import Decided
-from preflight.investigate.course.deaths import cuts_of
+from preflight.investigate.course.deaths import cuts_of, cuts_of_launchers
 from preflight.investigate.course.state import state_of
 from preflight.investigate.culprit.vote import Scene
 from preflight.vocabulary.incident import Attempt, Culprit
@@ -36,7 +37,7 @@ class Cuts:
         self.given = {file.index: file.who.attempt for file in whole.reading.files if file.who.attempt is not None}
         self.first = min(self.given.values(), default=0)
         self.lines = _cuts(whole, set(self.given))
-        for file, lines in cuts_of(whole).items():
+        for file, lines in chain(cuts_of(whole).items(), cuts_of_launchers(whole).items()):
             if file not in self.given:
                 known = self.lines.get(file, [])
                 self.lines[file] = sorted({*known, *(line for line in lines if not self._only_ends(file, line, known))})
@@ -269,6 +270,7 @@ def _case(whole: Case, cuts: Cuts, number: int, events: tuple[Event, ...]) -> Ca
         files=tuple(file for file in reading.files if cuts.given.get(file.index) in (None, number + cuts.first)),
         hits=tuple(hit for hit in reading.hits if cuts.of((hit.file, hit.line), hit.time, hit.who) == number),
         raised=(),
+        unknown=tuple(one for one in reading.unknown if cuts.of(one.last, None, one.first.who) == number),
         steps=tuple(step for step in reading.steps if cuts.of((step.file, step.line), step.time, step.who) == number),
         endings=endings,
         flights=reading.flights if last else (),

@@ -5,6 +5,8 @@ A traceback that reaches the top of a script ends its process. Where one process
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from preflight.investigate.case.case import Case
 from preflight.vocabulary.log import Frame, Raised
 
@@ -12,6 +14,10 @@ _MANY = ("elastic.", "network.", "end.child-failed", "end.mpi", "exit.")
 """What is only printed where several processes run: they may die one after the other in the same start."""
 _REFUSED = ("usercode.unrecognized-arguments", "environment.script-missing")
 """A parser of arguments that says what is wrong with them ends the program, as does a Python that does not find it."""
+_OF_LAUNCHERS = ("elastic.multiprocessing.errors.ChildFailedError", "elastic.multiprocessing.api.SignalException")
+"""What torch's launcher raises when it gives up."""
+_SETS_UP = ("benign.omp-threads", "progress.setting-up", "progress.training-start")
+"""What a launcher and its workers say as they begin, and at no other time."""
 _STEPS = 2
 """So many steps behind its death are those of another process."""
 
@@ -45,6 +51,31 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
         again = whole.files[file].begun_again if file in whole.files else None
         if behind >= _STEPS or (again is not None and again > raised.hit.line):
             found.setdefault(file, []).append(raised.hit.line + 1)
+    return found
+
+
+def cuts_of_launchers(whole: Case) -> dict[int, list[int]]:
+    """Return for each file the lines behind those with which a launcher died, where a job is set up in it after that.
+
+    Its workers had ended before, so that nobody was left who could set anything up.
+    """
+    died: dict[int, list[int]] = {}
+    for raised in whole.reading.raised:
+        if raised.exception.endswith(_OF_LAUNCHERS):
+            died.setdefault(raised.hit.file, []).append(raised.hit.line)
+    began: dict[int, list[int]] = {}
+    for event in whole.events:
+        if event.id in _SETS_UP and event.hit.file in died:
+            began.setdefault(event.hit.file, []).append(event.hit.line)
+    found: dict[int, list[int]] = {}
+    for file, lines in began.items():
+        ends, cuts = sorted(died[file]), set()
+        for line in lines:
+            place = bisect_left(ends, line)
+            if place:
+                cuts.add(ends[place - 1] + 1)
+        if cuts:
+            found[file] = sorted(cuts)
     return found
 
 

@@ -11,9 +11,10 @@ from preflight.investigate.case.unexplained import any_trouble
 
 _WARNED = re.compile(
     r"(?:^|: )(?:\w+\.)*[A-Z]\w*Warning: |^\s*(?:warnings\.)?warn\(|^[^A-Za-z]{0,12}m?[\[(]?WARN(?:ING)?[\])]?[^A-Za-z]"
-    r"|^.{0,100}?(?:\s|\||- )WARNING\s{0,3}(?:-|:|\||\])|(?:^|: )W (?:tensorflow|external|xla)/"
+    r"|^.{0,100}?(?:\s|\||- )WARNING\s{0,3}(?:-|:|\||\])|(?:^|: )W (?:tensorflow|external|xla)/|^\[W[ \d][^\]]*\.cpp:\d+\]|^INFO:\w[\w.]*:"
 )
-"""How Python and its loggers print a warning, and the line of a program that gave it; what it says happened ended nothing."""
+"""How Python, its loggers and PyTorch's own print a warning or less, and the line of a program that gave it; what it says happened
+ended nothing."""
 _OF_A_TREND = ("numerical", "preemption", "other", "none")
 """What a run that went wrong for long may end in as well."""
 _DONE_WITHOUT = ("environment", "checkpoint", "data", "usercode", "compile", "none")

@@ -212,7 +212,7 @@ class Progress:
         if any(one.hit.file == event.hit.file for one in self.case.reading.raised):
             return False
         others = [one for one in self._events_in.get(event.hit.file, ()) if one.hit.line > event.hit.line]
-        roots = {one.category for one in others if one.role == "root"}
+        roots = {one.category for one in others if one.role == "root" and one.id != event.id}
         return any(one.category == "preemption" for one in others) and roots <= {"preemption"}
 
     def _ended_behind(self, event: Event) -> bool:

@@ -87,7 +87,14 @@ def is_quiet(scene: Scene) -> bool:
     if scene.failing or any_trouble(scene.case.reading.unknown):
         return False
     texts = [file for file in reading.files if file.kind == "text"]
-    return has_many_lines(scene) or (bool(texts) and all(without_a_word(file) for file in texts))
+    if has_many_lines(scene) or not texts:
+        return has_many_lines(scene)
+    return all(without_a_word(file, _harmless(scene.case, file.index)) for file in texts)
+
+
+def _harmless(case: Case, file: int) -> set[int]:
+    """Return the numbers of the lines of a file that a signature took for harmless."""
+    return {event.hit.line for event in case.events if event.hit.file == file and event.role == "benign"}
 
 
 def _all_zero(scene: Scene) -> bool:

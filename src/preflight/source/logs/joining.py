@@ -33,7 +33,10 @@ def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
         rank = ranks.get(index)
         for name in _ROWS:
             rows[name] += _placed(getattr(part, name), index, rank, known, changed)
-        unknown += [msgspec.structs.replace(one, first=_row(one.first, index, rank, known)) for one in part.unknown]
+        unknown += [
+            msgspec.structs.replace(one, first=_row(one.first, index, rank, known), last=(index, one.last[1]))
+            for one in part.unknown
+        ]
         who = _with_rank(part.file.who, rank)
         files.append(msgspec.structs.replace(part.file, index=index, who=who))
     said = [*notes, *(note for part in parts for note in part.notes), *_jobs(parts)]
@@ -237,12 +240,15 @@ def _merged_unknown(found: list[Unknown]) -> list[Unknown]:
             continue
         times = (other.first.time, one.first.time)
         earlier = one if times[0] is not None and times[1] is not None and times[1] < times[0] else other
+        latest = min(other, one, key=lambda each: each.behind)
         by_template[one.template] = Unknown(
             template=one.template,
             count=one.count + other.count,
             ranks=tuple(sorted({*one.ranks, *other.ranks})),
             first=earlier.first,
             warning=other.warning and one.warning,
+            last=latest.last,
+            behind=latest.behind,
         )
     ordered = sorted(
         mined(list(by_template.values())), key=lambda one: (one.first.time is None, one.first.time or 0.0, one.template)

@@ -164,7 +164,7 @@ def _excerpt(head: bytes, size: int, lines: int) -> tuple[str, ...]:
     """Return the lines of a text that is so short that all of it was seen at once."""
     if lines > _SHORT or size > min(len(head), _SHORTEST_SAMPLE):
         return ()
-    return tuple(head.decode("utf-8", "replace").splitlines())
+    return tuple(line.removesuffix("\r") for line in head.decode("utf-8", "replace").split("\n")[:lines])
 
 
 def _binary(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:

@@ -65,7 +65,10 @@ def whole(parts: Sequence[Reduced]) -> Reduced:
             hits[key].append(found)
         for one in part.spoke:
             spoke[one.who].append(_moved(one, lines))
-        result.unknown.extend(msgspec.structs.replace(one, first=_moved(one.first, lines)) for one in part.unknown)
+        result.unknown.extend(
+            msgspec.structs.replace(one, first=_moved(one.first, lines), last=(one.last[0], one.last[1] + lines))
+            for one in part.unknown
+        )
         for size, count in part.world_sizes.items():
             result.world_sizes[size] = result.world_sizes.get(size, 0) + (count if part is not parts[0] else 0)
         if part is not parts[0]:
@@ -76,7 +79,7 @@ def whole(parts: Sequence[Reduced]) -> Reduced:
         result.hits += _merged_hits(groups)
     result.hits.sort(key=lambda hit: (hit.offset, hit.signature))
     result.spoke = [_merged_spoke(found) for found in spoke.values()]
-    result.unknown = _merged_unknown(result.unknown)
+    result.unknown = _merged_unknown(result.unknown, lines)
     result.file = _file(parts, lines)
     return result
 
@@ -133,7 +136,8 @@ def _merged_spoke(found: list[Spoke]) -> Spoke:
     )
 
 
-def _merged_unknown(found: list[Unknown]) -> list[Unknown]:
+def _merged_unknown(found: list[Unknown], lines: int) -> list[Unknown]:
+    """Join what the parts of a file of so many lines have in common; a later part stands behind an earlier one."""
     merged: dict[str, Unknown] = {}
     for one in found:
         other = merged.get(one.template)
@@ -141,7 +145,7 @@ def _merged_unknown(found: list[Unknown]) -> list[Unknown]:
             one
             if other is None
             else msgspec.structs.replace(
-                other, count=other.count + one.count, ranks=tuple(sorted({*other.ranks, *one.ranks}))
+                other, count=other.count + one.count, ranks=tuple(sorted({*other.ranks, *one.ranks})), last=one.last
             )
         )
-    return list(merged.values())
+    return [msgspec.structs.replace(one, behind=lines - one.last[1]) for one in merged.values()]

@@ -73,6 +73,7 @@ class Reducer:
         self._steps = Stepping(self._shapes, rules.repeated.setdefault(style, Repeated()), self._signing, most_steps)
         self.keep_steps = self._steps.keep
         self._residue = Residue()
+        self._lines = 0
         self._stamp: Stamp | None = None
         self._speakers = Speakers(file, style)
 
@@ -140,7 +141,9 @@ class Reducer:
             if (line := cut_off(page)) is not None:
                 hit = self._witness.hit(page, line)
                 self.result.raised.append(Raised(exception="", message="", frames=(), hit=hit))
-        return page.number(block.own)
+        following = page.number(block.own)
+        self._lines = following - (1 if block.data.endswith(b"\n", 0, block.own) else 0)
+        return following
 
     def _again(self, page: Page, start: int, end: int, shape: Shape, key: bytes) -> None:
         """Take a line of a shape that was taken apart before."""
@@ -149,7 +152,7 @@ class Reducer:
             who = self._shapes.who(page, start, shape)
             self._signing.again(page, shape.taken, who, start, end)
         if shape.trouble is not None:
-            shape.trouble.add(self._shapes.who(page, start, shape).rank)
+            shape.trouble.add(self._shapes.who(page, start, shape).rank, page.number(start))
         if shape.kind & STEP:
             self._steps.again(start, end, shape, key)
 
@@ -329,7 +332,7 @@ class Reducer:
         result.hits = self._signing.hits()
         result.processes = list(self._witness.processes.values())
         result.steps = self._steps.kept()
-        result.unknown = self._residue.templates()
+        result.unknown = self._residue.templates(self._lines)
         result.spoke = self._speakers.done(self.clock)
         result.undated = self.clock.undated
         if self._repeats.count:

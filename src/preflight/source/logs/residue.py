@@ -29,7 +29,7 @@ _TROUBLE = re.compile(
 _WARNED = re.compile(r"\bNCCL WARN\b")
 """It warns of settings in the same way as of failures: what it says decides."""
 _LOW = re.compile(
-    r"^\[[IW]\] |^[IW] [\w./-]+\.(?:cc|cpp|h|cu)(?:\.cc)?:\d+\]|^(?:\S+:\d+: )?(?:\w+\.)*[A-Z]\w*Warning: "
+    r"^\[[IW]\] |^[IW] [\w./-]+\.(?:cc|cpp|h|cu)(?:\.cc)?:\d+\]|^(?:\S+:\d+: )?(?:(?:\w+\.)*[A-Z]\w*)?Warning: "
 )
 """The levels of information and of warnings by their letter, of TensorFlow's and XLA's own loggers, and a warning as Python prints it."""
 _OPEN = re.compile(
@@ -47,19 +47,21 @@ _ENOUGH = 100
 
 
 class Found:
-    """One template: how often, by whom, and where first."""
+    """One template: how often, by whom, where first, and in which line last."""
 
-    __slots__ = ("count", "first", "ranks", "warning")
+    __slots__ = ("count", "first", "last", "ranks", "warning")
 
     def __init__(self, first: Hit, warning: bool = False) -> None:
         self.first = first
         self.warning = warning
         self.count = 0
         self.ranks: set[int] = set()
+        self.last = first.line
 
-    def add(self, rank: int | None) -> None:
-        """Count a line of a rank."""
+    def add(self, rank: int | None, line: int) -> None:
+        """Count a line of a rank, by its number."""
         self.count += 1
+        self.last = line
         rank = rank if rank is not None else self.first.who.rank
         if rank is not None:
             self.ranks.add(rank)
@@ -91,7 +93,7 @@ class Residue:
                 return False
         self.passed += 1
         if found is not None:
-            found.add(page.quick_who(start, end, file).rank)
+            found.add(page.quick_who(start, end, file).rank, page.number(start))
         return True
 
     def take(self, page: Page, line: Line, hit: Callable[[], Hit]) -> Found | None:
@@ -105,7 +107,7 @@ class Residue:
         if seen or len(self._rough) < _MOST_FORMS:
             self._rough[rough] = (found, seen + 1 if before is found else 1)
         if found is not None:
-            found.add(line.head.who.rank)
+            found.add(line.head.who.rank, line.number)
         return found
 
     def _of(self, line: Line, hit: Callable[[], Hit]) -> Found | None:
@@ -126,11 +128,17 @@ class Residue:
             found = self._found[template] = Found(hit(), warned)
         return found
 
-    def templates(self) -> list[Unknown]:
-        """Return the templates, the earliest first."""
+    def templates(self, read: int) -> list[Unknown]:
+        """Return the templates, the earliest first; ``read``: so many lines were read of the file."""
         return [
             Unknown(
-                template=template, count=one.count, ranks=tuple(sorted(one.ranks)), first=one.first, warning=one.warning
+                template=template,
+                count=one.count,
+                ranks=tuple(sorted(one.ranks)),
+                first=one.first,
+                warning=one.warning,
+                last=(one.first.file, one.last),
+                behind=read - one.last,
             )
             for template, one in self._found.items()
         ]
@@ -165,12 +173,15 @@ _ALIKE = 0.7
 def _joined(template: str, these: list[Unknown]) -> Unknown:
     if len(these) == 1:
         return these[0]
+    latest = min(these, key=lambda one: one.behind)
     return Unknown(
         template=template,
         count=sum(one.count for one in these),
         ranks=tuple(sorted({rank for one in these for rank in one.ranks})),
         first=min((one.first for one in these), key=lambda hit: (hit.time is None, hit.time or 0.0)),
         warning=all(one.warning for one in these),
+        last=latest.last,
+        behind=latest.behind,
     )
 
 
