@@ -185,7 +185,7 @@ def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None
     given = coefficients or Coefficients()
     gpu, dtype = cluster.gpu, compute_dtype(run)
     peaks = gpu.peak_flops
-    peak = peaks.get(dtype) or (peaks.get("fp16") if dtype == "bf16" else None)
+    peak = peaks.get(dtype)
     if not peak:
         return None
     achievable = gpu.achievable_flops.get(dtype) or peak * reached(gpu)

@@ -18,12 +18,15 @@ TOKENS_PER_PARAMETER = 20.0
 def duration_of(request: Request, candidate: Candidate) -> Duration:
     """Return steps, tokens and seconds of the whole run.
 
-    A budget of steps wins over one of tokens; without either, compute-optimal tokens are taken for what reads tokens.
+    A budget of steps wins over one of tokens; without either, compute-optimal tokens are taken for what reads tokens and is
+    trained as a whole.
     """
     run, step = candidate.run, candidate.step
     batch = run.global_batch or 0
     per_step = batch * tokens_of(request.model, run) if request.model.vocab else 0.0
     steps, tokens, reason = request.steps, request.tokens, None
+    if steps is None and tokens is None and run.finetune in ("lora", "qlora"):
+        return Duration(reason="no budget was given, and adapters are trained on as many tokens as there are: --tokens")
     if steps is None and tokens is None:
         tokens = optimal_tokens(request)
         reason = "no budget was given: compute-optimal tokens, twenty for every parameter"

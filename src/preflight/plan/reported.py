@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from preflight.cost.machine import compute_dtype
 from preflight.plan.advise import advise
 from preflight.plan.advise.attention import attention_of
 from preflight.plan.bandwidth import rates_of
@@ -67,6 +68,9 @@ def _not_known(ready: Request, chosen: Candidate) -> tuple[str, ...]:
     """Return why a plan has no time, where it has none."""
     if chosen.step is not None or ready.basic:
         return ()
+    gpu, dtype = ready.cluster.gpu, compute_dtype(ready.run)
+    if not gpu.peak_flops.get(dtype):
+        return (f"the time of a step is not known: the catalog has no rate of {dtype} products for the {gpu.title}",)
     what = ready.model.name or ready.model.family.replace("_", " ")
     return (
         f"the time of a step is not known: no formula counts the operations of {what}; "

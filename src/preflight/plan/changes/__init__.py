@@ -11,6 +11,8 @@ from importlib import import_module
 import msgspec
 
 from preflight.listing import modules_beside
+from preflight.plan.constraint import Layout
+from preflight.plan.constraints import host_memory
 from preflight.plan.request import Request
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
@@ -41,7 +43,14 @@ def changes(request: Request) -> list[Change]:
     for name in modules_beside(__file__):
         options = import_module(f"{__name__}.{name}").options
         found += options(request)
-    return found
+    return [change for change in found if _host_has_room(request, change)]
+
+
+def _host_has_room(request: Request, change: Change) -> bool:
+    """Whether the hosts hold what a changed run offloads, or held too little before."""
+    before = Layout(model=request.model, run=request.run, parallel=layout_of(request), cluster=request.cluster)
+    after = msgspec.structs.replace(before, run=change.run, parallel=change.parallel)
+    return change.run.offload == "none" or bool(host_memory.holds(after)) or not host_memory.holds(before)
 
 
 def layout_of(request: Request) -> ParallelDims:

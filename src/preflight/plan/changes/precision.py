@@ -19,6 +19,8 @@ def options(request: Request) -> list[Change]:
             Change(key="precision", title=f"{run.precision} -> bf16 autocast", run=changed, parallel=layout_of(request),
                    side_effect=side, exact=False)
         ]  # fmt: skip
+    if run.finetune == "qlora":
+        return []  # its weights are stored in four bits, and widened for each product
     if run.precision in ("bf16", "autocast-bf16") and peaks.get("fp8") and is_transformer(request.model):
         changed = msgspec.structs.replace(run, precision="fp8")
         side = "matrix products in 8 bits: watch the loss; needs Transformer Engine or torchao"

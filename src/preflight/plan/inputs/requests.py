@@ -51,7 +51,7 @@ def request_from(
     cluster = hardware.cluster
     wish = wish if wish is not None else wish_of(settings)
     search = bool(settings.get("analysis.search")) or wish.strategy == "auto"
-    run = run_of(settings, chosen.model, wish, cluster.num_gpus == 1, search)
+    run = run_of(settings, chosen.model, wish, cluster, search)
     told: dict[str, object] = {
         "subject": f"{chosen.title} on {cluster.num_gpus} x {cluster.gpu.title}", "model": chosen.title, "batch": run.run.global_batch, "gpus": cluster.num_gpus, "gpu": cluster.gpu.name,
         "strategy": wish.strategy,

@@ -15,6 +15,7 @@ from preflight.plan.inputs.form import ADAPTED, FLAGS
 from preflight.plan.inputs.settings import Said, Settings, as_number, recomputed
 from preflight.plan.request import Wish
 from preflight.plan.spread import strategy_named
+from preflight.vocabulary.hardware import Cluster, Gpu
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import RunSpec
 
@@ -39,35 +40,51 @@ class Chosen(msgspec.Struct, frozen=True):
     assumptions: tuple[str, ...] = ()
 
 
-def run_of(settings: Settings, model: ModelSpec, wish: Wish, single: bool, searched: bool = False) -> Chosen:
+def run_of(settings: Settings, model: ModelSpec, wish: Wish, cluster: Cluster, searched: bool = False) -> Chosen:
     """Return the run that was described.
 
     Args:
         settings: What was said.
         model: What is trained.
         wish: How it is to be spread, for the layers that are usual there.
-        single: Whether there is one GPU only.
+        cluster: What it is to run on.
         searched: Whether layers and recomputation are to be found by a search, and so are no assumptions.
 
     Raises:
-        UsageError: Two values contradict each other, or an optimizer is not known.
+        UsageError: Two values contradict each other, an optimizer is not known, or the GPU has not the type of numbers.
     """
     assumptions: list[str] = []
     fields: dict[str, Any] = {name: settings.get(f"run.{name}") for name in _DIRECT if f"run.{name}" in settings}
-    fields |= {"precision": fields.get("precision", "bf16"), "foreach": fields.get("foreach", False)}
-    if "run.precision" not in settings:
-        assumptions.append("precision bf16 with fp32 master weights")
+    fields |= {
+        "precision": _precision(settings, cluster.gpu, assumptions),
+        "foreach": fields.get("foreach", False),
+    }
     fields["optimizer"] = _optimizer(settings, assumptions)
     fields["torch"] = _torch(settings)
     told: list[str] = [] if searched else assumptions
     fields["stack"] = _stack(settings, model, wish, told)
     _check_fields(settings, model, fields)
     fields |= _recompute(settings, model, told) | _lora(settings, assumptions)
-    fields["global_batch"] = _batch(settings, assumptions, single)
+    fields["global_batch"] = _batch(settings, assumptions, cluster.num_gpus == 1)
     fields |= _lengths(settings, model, assumptions)
     if model.heads and "run.attention" not in settings:
         assumptions.append("flash attention")
     return Chosen(RunSpec(**fields), tuple(assumptions))
+
+
+def _precision(settings: Settings, gpu: Gpu, assumptions: list[str]) -> str:
+    """The type of numbers: as said, else that of 16 bits that the GPU computes in."""
+    has_bf16 = bool(gpu.peak_flops.get("bf16")) or not gpu.peak_flops.get("fp16")
+    given = settings.get("run.precision")
+    if given is None:
+        without = "" if has_bf16 else f" (the {gpu.title} has no bfloat16)"
+        assumptions.append(f"precision {'bf16' if has_bf16 else 'fp16'} with fp32 master weights{without}")
+        return "bf16" if has_bf16 else "fp16"
+    if given == "fp8" and gpu.peak_flops and not gpu.peak_flops.get("fp8"):
+        raise settings.error(
+            "run.precision", f"the {gpu.title} has no products of 8-bit floats", "bf16" if has_bf16 else "fp16"
+        )
+    return str(given)
 
 
 def _check_fields(settings: Settings, model: ModelSpec, fields: dict[str, Any]) -> None:
