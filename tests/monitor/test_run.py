@@ -131,12 +131,14 @@ def test_what_leaves_by_os_exit_has_an_end_in_its_trace_also_in_a_child(tmp_path
     preflight("monitor", "export", "t", "-o", "rows", cwd=tmp_path)
     ends = [json.loads(line) for line in (tmp_path / "rows" / "end.jsonl").read_text().splitlines()]
     assert [(one["how"], one["code"], one["error"]) for one in ends] == [("exit", 3, None)] * 2
+    assert "2 trainings were recorded, each judged as one: 20, 20 steps" in done.stderr
 
 
 def test_an_exception_that_ends_the_program_is_told(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(NEVER_CLEARED + "raise ValueError('no more')\n")
-    done = preflight("monitor", "run", "-o", "t", "--", sys.executable, "train.py", cwd=tmp_path)
+    done = preflight("monitor", "run", "-o", "a trace", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert "the trace is in a trace; preflight monitor check 'a trace' reports on it" in done.stderr
     assert done.returncode == 1
     assert "preflight monitor: rank 0 ended with ValueError: no more in iteration" in done.stderr
 
@@ -252,6 +254,7 @@ def test_folders_are_named_after_the_program(tmp_path: Path) -> None:
         (("run", "--", "pyhton", "train.py"), "no program is called 'pyhton'", "did you mean python"),
         (("run", "--", sys.executable, "nix.py"), "there is no file 'nix.py'", ""),
         (("check", "nowhere"), "nowhere does not exist", ""),
+        (("check", "n" * 300), "n: this name is too long for a file", ""),
         (("check", "."), "holds no trace", "did you mean trace, the newest in it?"),
         (("run", "--budget", "lots", "--", "python", "x.py"), "'lots' is no number", "preflight monitor run --help"),
         (("check",), "missing argument", ""),

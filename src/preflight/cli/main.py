@@ -5,6 +5,7 @@ Exit codes: 0 GO, 1 NO-GO, 2 the tool failed or was misused, 3 undecidable, 130 
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -108,6 +109,8 @@ def _run(given: list[str]) -> int:
         silence_stdout()
         return FAILED
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            return complain(f"{error.filename}: this name is too long for a file", None, FAILED)
         if os.environ.get("PREFLIGHT_TRACEBACK"):
             import traceback
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -23,7 +24,8 @@ def read_invariants(path: str | os.PathLike[str]) -> list[Invariant]:
     if file.is_dir():
         if (file / "run.json").exists():
             raise InputError(
-                f"{path} is a trace, not a file of invariants", f"preflight monitor check {path} reports on it"
+                f"{path} is a trace, not a file of invariants",
+                f"preflight monitor check {shlex.quote(str(path))} reports on it",
             )
         raise InputError(f"{path} is a folder", "name the invariants file that is in it")
     try:

@@ -22,6 +22,7 @@ from preflight.vocabulary.watched import HeldMemory, NotJudged, Series, Watched
 
 MOST_RELATED = 20
 MOST_NOTES = 12
+MOST_STARTS = 8
 
 
 def report_of(follower: Follower, invariants: Sequence[Invariant], command: str) -> Report:
@@ -206,6 +207,14 @@ def notes_of(watched: Watched, follower: Follower, invariants: Sequence[Invarian
         notes.append(_why_nothing(watched, follower))
     elif not watched.steps:
         notes.append("no optimizer step was recorded: whatever changes the parameters, if anything, was not judged")
+    trained = [team.watching.steps for team in follower.teams if team.watching.steps]
+    if len(trained) > 1:
+        said = ", ".join(f"{steps:,}" for steps in trained[:MOST_STARTS]) + (
+            " ..." if len(trained) > MOST_STARTS else ""
+        )
+        notes.append(
+            f"{len(trained)} trainings were recorded, each judged as one: {said} steps; the longest is told of"
+        )
     if watched.unknown_relations:
         notes.append(f"relations that this version does not know: {', '.join(watched.unknown_relations)}")
     notes += list(map(_not_judged, watched.not_judged)) + _left_open(watched, invariants)

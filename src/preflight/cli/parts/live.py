@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -60,7 +61,7 @@ class Live:
         return [problem for one in self._told if (problem := one.close()) is not None]
 
     def _alarm(self, group: Sequence[Violation]) -> None:
-        rest = f"preflight monitor check {self.follower.folder.path} --verbose"
+        rest = f"preflight monitor check {shlex.quote(str(self.follower.folder.path))} --verbose"
         write(alarm_text(len(self._known), group, self._color, rest))
         for one in self._told:
             one.tell(group)
@@ -109,7 +110,7 @@ def closing(report: Report, folder: str, quiet: bool) -> None:
     if not quiet:
         for note in report.notes:
             remark(note)
-        remark(f"the trace is in {folder}; preflight monitor check {folder} reports on it")
+        remark(f"the trace is in {folder}; preflight monitor check {shlex.quote(folder)} reports on it")
 
 
 def colored(no_color: bool) -> bool:

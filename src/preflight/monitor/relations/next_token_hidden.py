@@ -60,7 +60,9 @@ def _example(look: Look, wrong: bool) -> Example:
         {},
         variables=("attention", "scaled_dot_product_attention") if wrong else (),
         expected="attention to no later token",
-        seen=f"{100 * look.future:.0f} % of the positions see the token that they are to tell" if wrong else None,
+        seen=f"{100 * (look.future or 0.0):.0f} % of the positions see the token that they are to tell"
+        if wrong
+        else None,
         call=look.call,
         detail="Attention lets each position see the next token, which is its target" if wrong else "",
     )
