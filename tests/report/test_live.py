@@ -30,6 +30,23 @@ def test_what_is_seen_live_is_shown_in_words() -> None:
     assert "5.15 on 3, 5.4 on rank 2" in text
 
 
+def test_what_many_ranks_measured_is_one_row_unless_each_is_wanted() -> None:
+    rows = [Measurement(probe="compute", name="forward", unit="s", better="smaller", value=0.001 * (4 - rank), low=0.001,
+                        high=0.002, repeats=20, rank=rank) for rank in range(4)]  # fmt: skip
+    late = Measurement(
+        probe="compute", name="forward", unit="s", better="smaller", outcome="timeout", rank=4, reason="late"
+    )
+    report = msgspec.structs.replace(REPORT, measurements=(*rows, late))
+    text = render(report, "text", width=120)
+    assert "compute: forward          2.5 ms on 4 ranks (1 ms on rank 3 to 4 ms on rank 0)" in text
+    assert "compute: forward, rank 4  timeout: late" in text
+    assert "forward, rank 3" not in text
+    assert "of each rank with" in text
+    text = render(report, "text", width=120, verbose=True)
+    assert text.count("20 repeats)") == 4
+    assert "of each rank with" not in text
+
+
 def test_what_is_seen_live_is_shown_as_markdown() -> None:
     text = render(REPORT, "markdown")
     assert "# Ranks: 1 of 2 live" in text

@@ -247,3 +247,13 @@ def test_a_slow_link_and_a_slow_rank_are_told_among_six_ranks() -> None:
     assert alarms <= 4
     assert links >= 190
     assert ranks >= 190
+
+
+@pytest.mark.skipif(not hasattr(os, "getloadavg"), reason="this system tells no load")
+@pytest.mark.parametrize(("load", "said"), [(1.0, False), (9.5, True)])
+def test_processors_that_others_want_are_told(monkeypatch: pytest.MonkeyPatch, load: float, said: bool) -> None:
+    from preflight.cli.investigate_.topology import _busy
+
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert [("load 9.5" in one) for one in _busy()] == [True] * said

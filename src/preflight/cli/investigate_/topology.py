@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -36,8 +37,6 @@ def command(**given: Any) -> int:
 
     Exit codes: 0 all reach each other, 1 a rank is gone or a link fails, 2 misuse, 3 nobody met anybody.
     """
-    import os
-
     from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.progress import following
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
@@ -49,9 +48,10 @@ def command(**given: Any) -> int:
     if launched and (int(os.environ.get("WORLD_SIZE", "1")) < 2 or "RANK" not in os.environ):
         raise UsageError("there is one rank only", "start it with torchrun --no-python, or with --ranks N")
     match = _match(given)
+    busy = _busy()
     with following(look) as say:
         played = play(match, say)
-    report = _report(played, match, given["inject"])
+    report = _report(played, match, given["inject"], busy)
     speaks = played.told[0] if played.told else None
     if not launched or int(os.environ["RANK"]) == speaks or speaks is None:
         answer(report, look, SourceLines())
@@ -105,13 +105,24 @@ def _strikes(faults: dict[str, list[str]], ranks: int | None, per_node: int | No
         raise UsageError(f"there is no node {strange}", f"one of {', '.join(nodes)}")
 
 
-def _report(played: Any, match: Any, injected: tuple[str, ...]) -> Any:
+def _busy() -> list[str]:
+    """Say that others want the processors of this node, before its own ranks do: who has to wait for one looks slow."""
+    if not hasattr(os, "getloadavg"):
+        return []
+    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    if load <= processors:
+        return []
+    said = f"the {processors} processors of this node are busy (load {load:.1f})"
+    return [f"{said}: a rank that has to wait for one looks slow, and so do its links"]
+
+
+def _report(played: Any, match: Any, injected: tuple[str, ...], busy: list[str]) -> Any:
     from preflight.investigate.doctor.asking import NoAnswer, ask
     from preflight.investigate.outcome import outcome
     from preflight.investigate.topology.expected import kinds, unequal
     from preflight.investigate.topology.judging import findings_of, measurements, outcome_of
 
-    links, notes = {}, []
+    links, notes = {}, list(busy)
     if match.device == "cuda":
         try:
             cards = kinds(ask(["nvidia-smi", "topo", "-m"], 20.0))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.paint import Canvas
@@ -12,6 +13,8 @@ from preflight.vocabulary.report import Report
 
 MOST_ROWS = 40
 """So many rows of a table are shown without --verbose."""
+MANY_RANKS = 3
+"""From so many on, ranks that measured the same share a row."""
 
 
 def live_sections(canvas: Canvas, report: Report, *, verbose: bool) -> None:
@@ -36,14 +39,39 @@ def _pulses(canvas: Canvas, report: Report, *, verbose: bool) -> None:
 
 def _measurements(canvas: Canvas, measured: tuple[Measurement, ...], *, verbose: bool) -> None:
     canvas.heading("MEASUREMENTS", "medians, with intervals of 95 %")
-    ranks = sorted({one.rank for one in measured if one.rank is not None})
-    shown = measured if verbose else measured[:MOST_ROWS]
-    names = [f"{one.probe}: {one.name}" + (f", rank {one.rank}" if len(ranks) > 1 else "") for one in shown]
-    width = min(max(len(name) for name in names), 44)
-    for name, one in zip(names, shown, strict=True):
-        canvas.write(measured_text(one), indent=2, first=f"{clean(name):<{width}}  ")
-    if len(shown) < len(measured):
-        canvas.write(f"{len(measured) - len(shown)} more with {canvas.rest}", indent=2)
+    several = len({one.rank for one in measured if one.rank is not None}) > 1
+    rows = list(_rows(measured, several, each=verbose))
+    shown = rows if verbose else rows[:MOST_ROWS]
+    width = min(max(len(name) for name, _ in shown), 44)
+    for name, said in shown:
+        canvas.write(said, indent=2, first=f"{clean(name):<{width}}  ")
+    if len(shown) < len(rows):
+        canvas.write(f"{len(rows) - len(shown)} more with {canvas.rest}", indent=2)
+    elif len(rows) < len(measured):
+        canvas.write(f"of each rank with {canvas.rest}", indent=2)
+
+
+def _rows(measured: Iterable[Measurement], several: bool, *, each: bool) -> Iterator[tuple[str, str]]:
+    """Yield a name and what it says: of what many ranks measured one row, unless each of them is wanted."""
+    alike: dict[tuple[str, str, str], list[Measurement]] = {}
+    for number, one in enumerate(measured):
+        plain = not each and one.rank is not None and one.value is not None and one.outcome == "done" and not one.reason
+        alike.setdefault((one.probe, one.name, "" if plain else str(number)), []).append(one)
+    for (probe, name, _), same in alike.items():
+        if len(same) >= MANY_RANKS:
+            yield f"{probe}: {name}", _over_ranks(same)
+            continue
+        for one in same:
+            yield f"{probe}: {name}" + (f", rank {one.rank}" if several else ""), measured_text(one)
+
+
+def _over_ranks(same: Sequence[Measurement]) -> str:
+    """Return the middle of what ranks measured, and who lies at the ends."""
+    by_value = sorted((one.value or 0.0, one.rank or 0) for one in same)
+    (low, first), (high, last) = by_value[0], by_value[-1]
+    unit = same[0].unit
+    ends = f"{in_unit(low, unit)} on rank {first} to {in_unit(high, unit)} on rank {last}"
+    return f"{in_unit(median(value for value, _ in by_value), unit)} on {len(same)} ranks ({ends})"
 
 
 def measured_text(one: Measurement) -> str:
