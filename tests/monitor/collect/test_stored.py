@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-
-
 import random
 import sys
 from pathlib import Path
@@ -202,7 +200,7 @@ def test_a_part_of_a_model_that_is_an_average_of_another_part_is_told_with_it(li
     ((fast,), (slow,)) = model.pair
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with recorded() as kept:
-        for _ in range(3):
+        for _ in range(6):
             optimizer.zero_grad()
             (fast(torch.randn(8, 4)) - slow(torch.randn(8, 4))).square().sum().backward()
             optimizer.step()
@@ -218,6 +216,7 @@ def test_a_part_of_a_model_that_is_an_average_of_another_part_is_told_with_it(li
     for name in names:
         old, new, first = told[1, "kept.slow", name], told[2, "kept.slow", name], told[2, "kept.fast", name]
         assert (new - first) / (old - first) == pytest.approx(0.75, rel=1e-3)
+        assert (4, "kept.slow", name) in told  # also where the optimizer was given everything
 
 
 def test_what_a_copy_follows_is_told_after_the_step_too() -> None:

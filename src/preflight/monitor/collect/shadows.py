@@ -41,6 +41,7 @@ class Shadows:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._misses = 0
+        self._parts = False  # whether a part of a trained network lay beside another one of the same names and shapes
         self._follows: dict[str, int] = {}  # by copy, which of several networks that are alike it follows
         self._open: list[tuple[str, Pairs]] = []  # what was looked at before the step that goes on
         plain_types(recorder.torch)
@@ -49,7 +50,9 @@ class Shadows:
         """Before a step of the first optimizer, which holds these; ``rest`` is what no optimizer steps."""
         recorder = self.recorder
         torch = recorder.torch
-        if (not rest and self._misses >= _PATIENCE) or not recorder.wants(SLOW) or impossible(torch):
+        if not recorder.wants(SLOW) or impossible(torch):
+            return
+        if not rest and not self._parts and self._misses >= _PATIENCE:
             return  # where there is nothing to compare with, what is trained need not be sorted
         trained = [
             (*one.name.partition(".")[::2], tensor)
@@ -59,16 +62,17 @@ class Shadows:
         by_root: dict[str, dict[str, Any]] = {}
         for root, name, tensor in trained:
             by_root.setdefault(root, {})[name] = tensor
-        found = self._of_modules(by_root, rest) + _of_parts(trained, [*rest, *held])
+        parts = _of_parts(trained, [*rest, *held])
+        self._parts = bool(parts)
+        found = self._of_modules(by_root, rest) + parts
         modules = len(found)
         if self._misses < _PATIENCE:
             tables = list(self._of_tables([(name, tensor) for _, name, tensor in trained]))
             self._misses = 0 if tables else self._misses + 1
             found += tables
-        tables = {word for word, _ in found[modules:]}
-        for word, pairs in found[:_MOST_TABLES]:
+        for at, (word, pairs) in enumerate(found[:_MOST_TABLES]):
             chosen = self._tell(word, pairs)
-            if chosen and word not in tables:
+            if chosen and at < modules:
                 self._open.append((word, chosen))
 
     def stepped(self) -> None:
@@ -162,15 +166,20 @@ def _of_parts(trained: list[tuple[str, str, Any]], others: Held) -> list[tuple[s
 
     The layers of a list are named by numbers, and are no copies of each other.
     """
+    resting = [
+        (variable.name, tensor)
+        for variable, tensor in others
+        if variable.kind == "parameter" and not tensor.requires_grad and tensor.dim() > 1
+    ]
+    if not resting:
+        return []
     by_rest: dict[tuple[str, str], dict[str, Any]] = {}  # by the names before and behind a part: by that part's name
     for root, name, tensor in trained:
         for before, part, behind in _splits(f"{root}.{name}"):
             by_rest.setdefault((before, behind), {})[part] = tensor
     groups: dict[tuple[str, str, str], Pairs] = {}
-    for variable, slow in others:
-        if variable.kind != "parameter" or slow.requires_grad or slow.dim() < 2:
-            continue
-        for before, part, behind in _splits(variable.name):
+    for name, slow in resting:
+        for before, part, behind in _splits(name):
             for other, fast in by_rest.get((before, behind), {}).items():
                 if other != part and _fits(slow, fast):
                     groups.setdefault((before, part, other), []).append((behind, slow, (fast,)))
