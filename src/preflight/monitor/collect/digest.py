@@ -113,7 +113,7 @@ def norms_and_fingerprints(tensors: Sequence[Any]) -> Pending | None:
 
 def _quick(
     tensors: Sequence[Any],
-    start: Callable[[Any, Sequence[Any], list[Any]], Pending],
+    start: Callable[[Any, Sequence[Any], usual.Alike], Pending],
     bits: bool = False,
     on: str | None = None,
 ) -> Pending | None:
@@ -123,10 +123,10 @@ def _quick(
         if torch is None or plain.impossible(torch):
             return None
         with plain.Outside(torch):
-            there = usual.alike(torch, tensors, bits)
-            if there is None or on not in (None, there[0].device.type):
+            found = usual.alike(torch, tensors, bits)
+            if found is None or on not in (None, found.there[0].device.type):
                 return None
-            return start(torch, tensors, there)
+            return start(torch, tensors, found)
     except Exception:
         return None
 

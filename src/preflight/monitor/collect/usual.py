@@ -27,7 +27,16 @@ Decode = Callable[[list[Any]], list[Any]]
 _kind, _lie, _on_cpu = attrgetter("dtype"), attrgetter("layout"), attrgetter("is_cpu")
 
 
-def alike(torch: Any, tensors: Sequence[Any], bits: bool = False) -> list[Any] | None:
+class Alike(NamedTuple):
+    """Tensors that are plain, of one usual kind and on one device."""
+
+    there: list[Any]
+    """Those that are there of those that were asked for."""
+    counts: tuple[int, ...]
+    """How many elements each of them has."""
+
+
+def alike(torch: Any, tensors: Sequence[Any], bits: bool = False) -> Alike | None:
     """Return the tensors that are there when they are plain, of one usual kind and on one device, else None.
 
     Args:
@@ -45,9 +54,10 @@ def alike(torch: Any, tensors: Sequence[Any], bits: bool = False) -> list[Any] |
         return None
     # Whether a tensor lies in memory of the processor is told at once; to name a device makes an object each time.
     same = all(map(_on_cpu, there)) if there[0].is_cpu else all(tensor.device == device for tensor in there)
-    if not same or not all(map(torch.Tensor.numel, there)):
+    counts = (*map(torch.Tensor.numel, there),)
+    if not same or 0 in counts or (bits and any(map(torch.Tensor.is_neg, there))):
         return None
-    return None if bits and any(map(torch.Tensor.is_neg, there)) else there
+    return Alike(there, counts)
 
 
 _finer: dict[Any, Any] = {}
@@ -60,18 +70,19 @@ def _kinds(torch: Any) -> dict[Any, Any]:
     return _finer
 
 
-def norms(torch: Any, tensors: Sequence[Any], there: list[Any]) -> Pending:
+def norms(torch: Any, tensors: Sequence[Any], found: Alike) -> Pending:
     """Start the norms of tensors that are alike; on a CPU they are read at once.
 
     Args:
         torch: The torch that is loaded.
         tensors: What was asked for, None where there is none.
-        there: Those that are there.
+        found: Those that are there.
     """
+    there = found.there
     finer = _kinds(torch)[there[0].dtype]
     spread = _spread(tensors)
     if there[0].is_cpu:
-        values = _by_length(torch, there, finer)
+        values = _by_length(torch, found, finer)
         return Pending([], lambda read: spread(_finite(values)))
     made = torch._foreach_norm(there, 2) if finer is None else torch._foreach_norm(there, 2, finer)
     return Pending([to_host(torch, torch.stack(made))], lambda read: spread(_finite(read[0])))
@@ -91,23 +102,23 @@ class _Layout(NamedTuple):
 _layouts: dict[tuple[int, ...], _Layout] = {}
 
 
-def _by_length(torch: Any, there: list[Any], finer: Any) -> list[float]:
+def _by_length(torch: Any, found: Alike, finer: Any) -> list[float]:
     """Take norms on a CPU: short vectors of one length as rows of a matrix.
 
     A row's norm is that of the vector alone, to the last bit, as long as both lie in one piece.
     """
-    layout = _layout_of(torch, there)
-    found = _of_rows(torch, there, layout, finer)
+    layout = _layout_of(torch, found)
+    sizes = _of_rows(torch, found.there, layout, finer)
     if layout.alone:
-        own = [there[place] for place in layout.alone]
+        own = [found.there[place] for place in layout.alone]
         made = torch._foreach_norm(own, 2) if finer is None else torch._foreach_norm(own, 2, finer)
-        found += [one.item() for one in made]
-    return [found[place] for place in layout.places]
+        sizes += [one.item() for one in made]
+    return [sizes[place] for place in layout.places]
 
 
-def _layout_of(torch: Any, there: list[Any]) -> _Layout:
+def _layout_of(torch: Any, found: Alike) -> _Layout:
     """Return how the norms of tensors on a CPU are taken, remembered by how long they are."""
-    counts = (*map(torch.Tensor.numel, there),)
+    there, counts = found
     layout = _layouts.get(counts)
     if layout is None:
         if len(_layouts) >= _LAYOUTS:
@@ -143,30 +154,31 @@ def _laid_out(counts: Sequence[int], vectors: Sequence[bool]) -> _Layout:
     return _Layout(rows, alone, places)
 
 
-def fingerprints(torch: Any, tensors: Sequence[Any], there: list[Any]) -> Pending:
+def fingerprints(torch: Any, tensors: Sequence[Any], found: Alike) -> Pending:
     """Start the fingerprints of tensors that are alike.
 
     Args:
         torch: The torch that is loaded.
         tensors: What was asked for, None where there is none.
-        there: Those that are there.
+        found: Those that are there.
     """
     spread = _spread(tensors)
-    sums, decode = checksums(torch, there)
+    sums, decode = checksums(torch, found.there)
     return Pending([to_host(torch, sums)], lambda read: spread(decode(read[0])))
 
 
-def norms_and_fingerprints(torch: Any, tensors: Sequence[Any], there: list[Any]) -> Pending:
+def norms_and_fingerprints(torch: Any, tensors: Sequence[Any], found: Alike) -> Pending:
     """Start the norms and the fingerprints of tensors on a CPU that are alike; the values are two lists.
 
     Args:
         torch: The torch that is loaded.
         tensors: What was asked for, None where there is none.
-        there: Those that are there.
+        found: Those that are there.
     """
+    there = found.there
     finer = _kinds(torch)[there[0].dtype]
     norm = torch.linalg.vector_norm
-    layout = _layout_of(torch, there)
+    layout = _layout_of(torch, found)
     sizes = _of_rows(torch, there, layout, finer)
     alone: list[Any] = []
     sums, decode = checksums(torch, there, lambda tensor: alone.append(norm(tensor, dtype=finer)), layout.alone)
