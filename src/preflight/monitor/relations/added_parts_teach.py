@@ -35,7 +35,7 @@ class AddedPartsTeach(Relation):
     name = "added-parts-teach"
     needs = frozenset({"backward", "step", "state", "module", "forward", "tensor", "scalar", _REACHED})
     follows = (flow_of,)
-    wakes = frozenset({f"scalar {_REACHED}", "gradients of a step"})
+    wakes = frozenset({f"scalar {_REACHED}"})
     severity = "warning"
     priority = 10
     cause = "a term of the loss is made of outputs that were detached, copied to numpy, or run without gradients"
@@ -158,7 +158,8 @@ def _run(total: Any, norm: float | None, apart: bool = False) -> list[Window]:
     names = ("net.body", "net.first", "net.second")
     mini = Mini({f"{name}.weight": {} for name in names})
     word = "train.py:5#0#cross_entropy#NllLoss"
-    tail: list[Any] = [["Add", [], None, [1, -1]], ["NllLoss", [], None, [2]], ["LogSoftmax", [8, 4], 1, []]]
+    tail: list[Any] = [["Add", [], None, [1, -1]], ["NllLoss", [], None, [2]]]
+    tail += [["LogSoftmax", [8, 4], 1, [3]], ["Addmm", [8, 4], None, []]]
     found = []
     for number in range(5):
         value = 1.4 - 0.1 * number + 0.03 * (number % 3)

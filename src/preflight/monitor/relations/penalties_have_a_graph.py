@@ -74,7 +74,8 @@ class PenaltiesHaveAGraph(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _run([["Add", [], None, [1, 2]], ["Mean", [], None, []], ["Mean", [], None, []]])
         # A measure beside a loss whose parts are added up after numbers.
-        yield _run([["Mul", [], None, [1, -1]], ["NllLoss", [], None, [2]], ["Add", [8, 4], None, [3, -1]]])
+        inner: list[Any] = [["NllLoss", [], None, [2]], ["Add", [8, 4], None, [3, -1]], ["Addmm", [8, 4], None, []]]
+        yield _run([["Mul", [], None, [1, -1]], *inner])
         offset: list[Any] = [["Add", [], None, [-1, 1]], ["Mean", [], None, []]]
         yield _run(offset)[:1]
         yield [*_run([["Mean", [], None, []]]), *_run(offset, times=2)]  # a walk to where an energy is low
