@@ -424,6 +424,41 @@ def test_weights_of_an_attention_that_sum_to_one_elsewhere_are_told() -> None:
     assert numbers(next_token(Model("causal"), IDS))["crosswise"] < 0
 
 
+class OneByOne(nn.Module):
+    """Tokens that are read in a loop, with a loss for each; ``first`` reads all of them before."""
+
+    def __init__(self, first: bool = False) -> None:
+        super().__init__()
+        self.embed, self.cell, self.head = nn.Embedding(VOCAB, DIM), nn.GRUCell(DIM, DIM), nn.Linear(DIM, VOCAB)
+        self.first = first
+
+    def forward(self, ids: Any, goal: Any) -> Any:
+        state = torch.zeros(len(ids), DIM)
+        for column in ids.unbind(1) if self.first else ():
+            state = self.cell(self.embed(column), state)
+        total = torch.zeros(())
+        for step in range(ids.shape[1]):
+            state = self.cell(self.embed(ids[:, step]), state)
+            total = total + functional.cross_entropy(self.head(state), goal[:, step])
+        return total
+
+
+def test_tokens_that_are_read_one_by_one_are_held_against_their_targets() -> None:
+    def told(ids: Any, goal: Any, first: bool = False) -> dict[str, float] | None:
+        found = Sequences(torch).of("here", OneByOne(first)(ids, goal))
+        values = None if found is None else found.values()
+        return None if values is None else dict(zip(NAMES, values[0], strict=True))
+
+    read, after = IDS[:, :-1], IDS[:, 1:]
+    same, moved = told(read, read), told(read, after)
+    assert same is not None
+    assert moved is not None
+    assert (same["same"], same["straight"], same["forward"]) == (1, 1, 1)
+    assert moved["next"] == 1 > moved["same"]
+    assert told(read, read, first=True) is None  # it writes again what it has read
+    assert told(read[:, :5], read[:, :5]) is None  # too few to tell
+
+
 @pytest.mark.parametrize("length", [5, 12])
 def test_attention_among_things_that_are_no_tokens_is_told_where_it_is_square(length: int) -> None:
     ask, head, given = nn.Linear(DIM, 3 * DIM), nn.Linear(DIM, 1), torch.randn(4, length, DIM)

@@ -18,6 +18,7 @@ from .patching import Patches
 from .pending import Pending, to_host
 from .plain import Outside, impossible
 from .positions import LEAST_SAMPLES, MOST_READ, Table, crossed, lost, placed
+from .stepwise import stepwise
 from .ways import straight as straight_way
 
 _MOST_LOOKS = 4
@@ -79,7 +80,8 @@ class Sequences:
     def of(self, place: str, loss: Any) -> Pending | None:
         """Numbers of each table of tokens, in the order of ``NAMES``; None where there is nothing to tell.
 
-        Without a table, what is known of attentions among as many things as they go over is told in a row of its own.
+        Without a table, what is known of attentions among as many things as they go over, and of tokens that are read one by
+        one, is told in a row of its own.
         """
         looks = self._looks.get(place, 0)
         if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
@@ -102,12 +104,17 @@ class Sequences:
 
     def _alone(self, graph: Graph) -> Pending | None:
         torch = self.torch
-        across = graph.crosswise(square=True)
-        if across is None:
-            return None
         with Outside(torch):
-            told = torch.full((1, len(NAMES)), -1.0)
-            told[0, NAMES.index("crosswise")] = across
+            across, steps = graph.crosswise(square=True), stepwise(torch, graph)
+            if across is None and steps is None:
+                return None
+            told = torch.full((1, len(NAMES)), -1.0, device=None if steps is None else steps.ids.device)
+            if across is not None:
+                told[0, NAMES.index("crosswise")] = across
+            if steps is not None:
+                for by, name in enumerate(NAMES[:3]):
+                    told[0, NAMES.index(name)] = _moved(torch, steps.ids, steps.goal, steps.ignored, by)
+                told[0, NAMES.index("straight")] = told[0, NAMES.index("forward")] = 1.0
             return Pending([to_host(torch, told)], lambda read: read[0])
 
     def _numbers(self, graph: Graph, table: Table, targets: list[_Targets], across: float | None) -> Any:

@@ -13,6 +13,8 @@ ALMOST = 0.98
 class Look(NamedTuple):
     """What was seen of one table of tokens at one backward pass; shares, None where there was nothing to compare.
 
+    Without a table it is what was seen of attentions, and of tokens that a loop of the program reads one by one.
+
     Attributes:
         place: Where the backward pass is in the code.
         call: The backward pass.
