@@ -50,6 +50,7 @@ class Shadows:
         """Before a step of the first optimizer, which holds these; ``rest`` is what no optimizer steps."""
         recorder = self.recorder
         torch = recorder.torch
+        self._open = []  # of a step that ended with an exception, perhaps
         if not recorder.wants(SLOW) or impossible(torch):
             return
         if not rest and not self._parts and self._misses >= _PATIENCE:
