@@ -2,8 +2,10 @@
 
 An average of weights adds up linearly, so one sum over each matrix and over what it was made from tells exactly which share
 of its past a copy has kept in a step; norms do not. Taken are the sums of a few small matrices, before steps of detailed
-iterations, and of what copies in modules follow after the step, too. Tables (a dictionary ``shadow``, a list of tensors) are found by the names that the person's code has in sight:
-their tensors lie elsewhere than the weights and have the shapes of them, under their names or in their order.
+iterations, and once more after the step those of what a network follows. Copies in modules are networks that no optimizer
+steps, and parts of one that have the names of another part. Tables (a dictionary ``shadow``, a list of tensors) are found by
+the names that the person's code has in sight: their tensors lie elsewhere than the weights and have the shapes of them,
+under their names or in their order.
 """
 
 from __future__ import annotations
