@@ -64,11 +64,13 @@ class Backwards:
 
     def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         recorder = self.recorder
+        recorder.backward_depth += 1
+        if not recorder.trainers.goes_backward():
+            return None
         recorder.begins("backward")
         roots = kwargs.get("tensors", args[0] if args else None)
         roots = list(roots) if isinstance(roots, (tuple, list)) else [roots]
         first = roots[0]
-        recorder.backward_depth += 1
         seen: dict[str, Any] = {"dtype": dtype_of(first), "numel": first.numel(), "roots": len(roots)}
         if kwargs.get("retain_graph"):
             seen["retain_graph"] = True
@@ -149,8 +151,9 @@ class Backwards:
 
     def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         recorder = self.recorder
+        recorder.trainers.went_backward()
         recorder.backward_depth = max(0, recorder.backward_depth - 1)
-        if entry is None:
+        if entry is None or not recorder.trainers.alone():
             return
         recorder.trained = True
         recorder.backwards += 1

@@ -39,6 +39,8 @@ class Clearings:
         self._used[index] = self.recorder.passes
 
     def _clearing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        if not self.recorder.trainers.alone():
+            return None
         self.recorder.begins("zero_grad")
         index = self.enrolled.variables.index_of(args[0])
         self.uncleared.discard(index)
@@ -48,6 +50,8 @@ class Clearings:
         return self.recorder.enter("zero_grad", self.enrolled.name(args[0]), seen)
 
     def _clearing_module(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        if not self.recorder.trainers.alone():
+            return None
         self.recorder.begins("zero_grad")
         self.uncleared.clear()
         self._unused(None)

@@ -77,6 +77,8 @@ class Clipping:
 
     def _counts(self, clipped: list[Any]) -> dict[str, Any]:
         """How many are clipped, how many of them have a gradient, and of which optimizers they are."""
+        if not self.recorder.trainers.alone():
+            return {}
         owners = self.variables.owners(clipped)
         optimizers = sorted(owners)
         return {

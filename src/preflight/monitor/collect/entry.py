@@ -33,10 +33,13 @@ class Entry:
 
 
 class Thread(threading.local):
-    """What a thread is in: the recorder's own work, and calls that are recorded, by number."""
+    """What a thread is in: the recorder's own work, and calls that are recorded, by number; and how far it trains."""
 
     def __init__(self) -> None:
         self.busy = False
+        self.turns = 0  # backward passes and steps of this thread
+        self.others = 0  # those of other threads when it went backward
+        self.waits_since = 0  # the turn of its last backward pass without a step since
         self.ident = threading.get_ident()
         self.stack: list[int] = []
 
@@ -54,6 +57,8 @@ class Work:
         thread = self._recorder.thread
         self._outer = thread.busy
         thread.busy = True
+        if not self._outer:
+            self._recorder.trainers.at_work.add(thread.ident)
         self._began = clock()
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
@@ -63,5 +68,6 @@ class Work:
             recorder.trouble(self._where, error)
         recorder.thread.busy = self._outer
         if not self._outer:
+            recorder.trainers.at_work.discard(recorder.thread.ident)
             recorder.spent += clock() - self._began
         return mine

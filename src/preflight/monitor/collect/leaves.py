@@ -40,5 +40,5 @@ class Leaves:
             if name in self._known or len(self._known) < _MOST_LEAVES:
                 self._known[name] = now
             return
-        if tensor.grad is not None and not self.held(tensor):
+        if self.recorder.trainers.safe() and tensor.grad is not None and not self.held(tensor):
             self.recorder.scalar(NAME, name, 1.0)

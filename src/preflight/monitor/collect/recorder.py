@@ -19,6 +19,7 @@ from .iterations import Iterations
 from .late import Late, Rows
 from .places import here
 from .settings import Settings
+from .trainers import Trainers
 
 _TROUBLES_KEPT = 50
 _QUIET_AFTER = 20
@@ -70,6 +71,7 @@ class Recorder(Iterations):
         self.scaled = False  # a loss was scaled and its gradients not yet unscaled
         self.called: tuple[CodeType, str | None] | None = None  # by whom a library was that called the model, and where
         self.ended = False
+        self.halted = False  # nothing is recorded any more, and the closing row is still to come
         # One question to the dispatcher before one for each device; where it cannot be asked, each device is asked.
         inner = getattr(self.torch, "_C", None)
         self._any_autocast: Callable[[], bool] = getattr(inner, "_is_any_autocast_enabled", lambda: True)
@@ -78,13 +80,14 @@ class Recorder(Iterations):
         self._sink: Sink | None = None
         self._troubles: dict[str, int] = {}
         self._late = Late(self)
+        self.trainers = Trainers(self)
         self._pid = os.getpid()
 
     # -- what may be recorded now
 
     def active(self) -> bool:
         """Whether an event of this moment is the program's own: not the compiler's tracing, not the recorder's work."""
-        return not self.ended and not self.thread.busy
+        return not self.halted and not self.ended and not self.thread.busy
 
     def wants(self, *kinds: str) -> bool:
         """Whether an invariant in force looks at one of these kinds of rows or calls; without a list, all are wanted."""
@@ -107,6 +110,12 @@ class Recorder(Iterations):
                 self.put(
                     "trouble", (self.number(), self.iteration, where, f"{type(error).__name__}: {error} ({at})"[:500])
                 )
+
+    def halt(self, where: str, why: str) -> None:
+        """Record nothing more, and say why; the closing row is written at the end."""
+        if not self.halted:
+            self.halted = True
+            self.put("trouble", (self.number(), self.iteration, where, why))
 
     def gave_up(self, where: str) -> bool:
         """Whether a part has failed so often that it is left alone."""
@@ -248,6 +257,8 @@ class Recorder(Iterations):
         self._pid = os.getpid()
         self._sink = None
         self._late = Late(self)
+        self.trainers = Trainers(self)
+        self.halted = False
         self.thread = Thread()
         self.number = count(1).__next__
         self.spent = 0

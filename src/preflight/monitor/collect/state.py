@@ -126,6 +126,8 @@ class States:
             lot: What the optimizer holds, where that was looked up, and that nothing was frozen or freed since the
                 rows of its variables were written.
         """
+        if not self.recorder.trainers.safe():
+            return
         if lot is not None and lot.parameters and lot.trained and all(map(_leaf, lot.tensors)):
             self._take(moment, "gradient", lot.idents, [*map(_gradient, lot.tensors)], exact, _whose(optimizer))
             return

@@ -74,6 +74,8 @@ class Steps:
         closure = closure_of(args, kwargs) is not None
         given: Given | None = None
         with recorder.work("step"):
+            if not recorder.trainers.steps():
+                return None
             self._opened_in = recorder.iteration
             if closure and self._closures.waits(optimizer):
                 given = self._closures.given(optimizer, args, kwargs, lambda well: self._evaluated(optimizer, well))
@@ -189,6 +191,8 @@ class Steps:
         if entry is None and id(optimizer) not in self._closures.awaited:
             return
         with recorder.work("step"):
+            if not recorder.trainers.alone():
+                return
             if entry is None:  # it never called its closure
                 self._begin(optimizer, True, False)
                 entry = self._open.pop(id(optimizer))
