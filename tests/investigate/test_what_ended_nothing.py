@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,95 @@ Traceback (most recent call last):
 ValueError: images have another number of channels than the network
 """
     assert told(tmp_path, raised).category == "usercode"
+
+
+_NOON = 1_699_963_200
+
+
+def _steps(first: str, hours: int) -> str:
+    hour = int(first[:2])
+    return "".join(
+        f"[{(hour + at // 60) % 24:02}:{at % 60:02}:07.091908] Epoch: [{at // 60}]  [{at % 60}/60]  loss: {2 - at / 1000:.4f}\n"
+        for at in range(hours * 60)
+    )
+
+
+def test_times_without_a_date_pass_midnight_and_nothing_hangs(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(_steps("21:00", 5))
+    os.utime(log, (_NOON, _NOON))  # of that day all of the times are, as far as the lines tell
+    incident = diagnose(log).incident
+    assert incident is not None
+    assert (incident.state, incident.category) == ("running", "none")
+
+
+@pytest.mark.parametrize(("resumed", "category"), [(True, "none"), (False, "numerical")])
+def test_a_loss_that_settles_after_a_checkpoint_was_loaded_does_not_diverge(
+    tmp_path: Path, resumed: bool, category: str
+) -> None:
+    losses = [*(0.08 + 0.001 * (step % 3) for step in range(200)), *(0.13 + 0.001 * (step % 3) for step in range(400))]
+    text = "".join(f"step {step} loss {loss:.4f}\n" for step, loss in enumerate(losses))
+    assert told(tmp_path, ("Resuming from epoch 25\n" if resumed else "") + text).category == category
+
+
+@pytest.mark.parametrize(
+    ("line", "category"),
+    [
+        (
+            "\x1b[36m(main_task pid=4)\x1b[0m Error reading parquet file /job/train.parquet: Nested data not implemented\n",
+            "data",
+        ),
+        ("RNA pipeline failed: the samples were not clustered\n", "data"),
+        ("Failed to set the clock of the card\n", "cannot-tell"),
+    ],
+)
+def test_the_last_word_of_a_program_is_about_the_file_or_the_samples_that_it_names(
+    tmp_path: Path, line: str, category: str
+) -> None:
+    assert told(tmp_path, _WORK + line).category == category
+    assert told(tmp_path, line + _WORK).category == "none"
+
+
+def test_processes_that_fail_alike_print_into_each_other(tmp_path: Path) -> None:
+    raised = """\
+Traceback (most recent call last):
+  File "/env/lib/python3.11/multiprocessing/queues.py", line 200, in put
+    self._writer.send_bytes(obj)
+  File "/env/lib/python3.11/multiprocessing/connection.py", line 384, in _send
+    n = write(self._handle, buf)
+BrokenPipeError: [Errno 32] Broken pipe
+"""
+    assert (
+        told(tmp_path, "  n = write(self._handle, buf)\nBrokenPipeError: [Errno 32] Broken pipe\n" + raised).category
+        == "other"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "category"), [("credit/datasets/normalize.py", "data"), ("credit/optimizers/adam.py", "usercode")]
+)
+def test_a_setting_that_the_code_of_the_data_lacks_is_about_the_data(tmp_path: Path, path: str, category: str) -> None:
+    raised = f"""\
+Traceback (most recent call last):
+  File "/job/train.py", line 3, in <module>
+    main()
+  File "/job/{path}", line 25, in __init__
+    names = conf["data"]["all_names"]
+KeyError: 'all_names'
+"""
+    assert told(tmp_path, raised).category == category
+
+
+@pytest.mark.parametrize(
+    ("before", "name", "category"),
+    [
+        ("step 1 loss 2.0\nstep 2 loss 1.9\nstep 3 loss 1.8\nException ignored in: <function It.__del__ at 0x7f>\n", "AttributeError", "none"),
+        ("step 1 loss 2.0\nstep 2 loss 1.9\nstep 3 loss 1.8\n", "AttributeError", "usercode"),
+        ("Exception ignored in: <function It.__del__ at 0x7f>\n", "AttributeError", "usercode"),
+        ("step 1 loss 2.0\nstep 2 loss 1.9\nstep 3 loss 1.8\nException ignored in: <module 'threading'>\n", "KeyboardInterrupt", "preemption"),
+    ],
+)  # fmt: skip
+def test_what_python_ignores_ends_nothing(tmp_path: Path, before: str, name: str, category: str) -> None:
+    said = f"{name}: 'It' object has no attribute 'status'" if name != "KeyboardInterrupt" else f"{name}:"
+    raised = f'Traceback (most recent call last):\n  File "/job/it.py", line 8, in __del__\n    self.close()\n{said}\n'
+    assert told(tmp_path, before + raised).category == category

@@ -29,6 +29,7 @@ from preflight.investigate.course.endings import ending_events
 from preflight.investigate.course.interrupted import without_aftermath
 from preflight.investigate.course.loss import loss_of
 from preflight.investigate.course.outlived import (
+    without_ignored,
     without_outlived,
     without_passed_warnings,
     without_trends,
@@ -129,6 +130,7 @@ def _judge_one(case: Case) -> Judged:
         (recovered if mended else failing).append(event)
     failing = with_again(without_aftermath(case, failing), recovered)
     failing = without_guesses(without_trends(without_outlived(without_warnings(failing, recovered), recovered)))
+    failing = without_ignored(case, failing, ended=progress.ended)
     failing = without_passed_warnings(case, failing)
     failing = without_words_beside_the_end(case, failing, ended=progress.ended)
     scene = Scene(case=case, progress=progress, failing=tuple(without_teardown_alone(case, failing)))

@@ -147,6 +147,7 @@ class Raised(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         hit: Where its last line stands; ``signature`` is that of the message where one took it, else empty.
         chained: It is the cause or the context of the one that follows it.
         begins: The line at which it begins; None where that is not known.
+        ignored: Python says above it that it was ignored, as what is raised while an object is deleted.
     """
 
     exception: str
@@ -155,6 +156,7 @@ class Raised(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     hit: Hit
     chained: bool = False
     begins: int | None = None
+    ignored: bool = False
 
 
 class StepLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):

@@ -12,7 +12,7 @@ from preflight.investigate.case.handed_on import HANDS_ON
 from preflight.investigate.case.launcher_tables import entries_of, of_entry, tables_of
 from preflight.investigate.case.numbering import proven
 from preflight.investigate.case.told import of_hit, of_node, of_raised, of_unknown, placed_of
-from preflight.investigate.case.unexplained import inside, spans_of
+from preflight.investigate.case.unexplained import inside, said_of_raised, spans_of
 from preflight.investigate.cause.exceptions import meaning_of
 from preflight.investigate.cause.excerpt import telling
 from preflight.source.logs.predicates import not_told_by_the_compiler
@@ -38,11 +38,12 @@ def events_of(case: Case) -> tuple[Event, ...]:
         if raised.hit.place not in taken | stopping and not_told_by_the_compiler({}, raised.hit.text)
     ]
     taken.update(event.place for event in found)
-    spans = spans_of(reading.raised)
+    spans, said = spans_of(reading.raised), said_of_raised(reading.raised)
     found += [
         event
         for unknown in reading.unknown
         if unknown.first.place not in taken and not inside(unknown.first, spans)
+        if (unknown.first.file, unknown.first.text.strip()) not in said
         if (event := of_unknown(case, unknown)) is not None
     ]
     found += [of_node(case, event) for event in reading.events if event.hit.place not in taken]

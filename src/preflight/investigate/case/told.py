@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from preflight.investigate.case.case import Case, Event
 from preflight.investigate.case.node_events import alike, category_of, place_of, role_of
-from preflight.investigate.cause.exceptions import meaning_of, meaning_of_line
+from preflight.investigate.cause.exceptions import meaning_of, meaning_of_last_line, meaning_of_line
 from preflight.source.logs.predicates import not_told_by_the_compiler
 from preflight.source.logs.steps import step_of
 from preflight.vocabulary.log import Hit, NodeEvent, Raised, Unknown
@@ -83,10 +83,23 @@ def of_raised(case: Case, raised: Raised) -> Event:
     )
 
 
+_AT_THE_END = 2
+"""So many lines at most stand behind the last word of a program."""
+
+
+def _is_last_word(case: Case, unknown: Unknown) -> bool:
+    """Return whether a line of trouble is the only one of its kind, and the last word of a program that told of no step."""
+    if unknown.warning or unknown.last != unknown.first.place or unknown.behind > _AT_THE_END:
+        return False
+    return not any(step.file == unknown.first.file for step in case.reading.steps)
+
+
 def of_unknown(case: Case, unknown: Unknown) -> Event | None:
     """Return a line that nothing took as an event, where it tells by itself what it is."""
     text = unknown.first.text
     meaning = meaning_of_line(text) if not unknown.warning and not_told_by_the_compiler({}, text) else None
+    if meaning is None and _is_last_word(case, unknown):
+        meaning = meaning_of_last_line(text)
     if meaning is None:
         return None
     hit = unknown.first

@@ -19,6 +19,11 @@ def spans_of(raised: Sequence[Raised]) -> Spans:
     return found
 
 
+def said_of_raised(raised: Sequence[Raised]) -> set[tuple[int, str]]:
+    """Return the last lines of tracebacks with their files: processes that fail alike print them into each other's, too."""
+    return {(one.hit.file, f"{one.exception}: {one.message}") for one in raised if one.frames and one.message}
+
+
 def inside(hit: Hit, spans: Spans) -> bool:
     """Return whether a line stands above the exception of one of the tracebacks of its writer, below its header."""
     return any(begins < hit.line < ends for begins, ends in spans.get((hit.file, hit.who), ()))

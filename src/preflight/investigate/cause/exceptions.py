@@ -288,6 +288,14 @@ def meaning_of_line(text: str) -> Meaning | None:
     return Meaning(text.strip()[:200], category, "root") if category is not None else None
 
 
+def meaning_of_last_line(text: str) -> Meaning | None:
+    """Return what the last word of a program is about where it tells of trouble, by the file or the samples that it names."""
+    if _REPEATED.search(text) or goes_on(text):
+        return None
+    category = category_of_file(text) or ("data" if names_samples(text) else None)
+    return Meaning(_shown(text.strip()), category, "root") if category is not None else None
+
+
 def _shown(text: str) -> str:
     """Return a line as the title of an event: a long one is cut off, and says so."""
     return text if len(text) <= _LONGEST_TITLE else text[: _LONGEST_TITLE - 3].rstrip() + "..."

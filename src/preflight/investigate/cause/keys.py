@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from preflight.investigate.cause.frames import category_of_frames
 from preflight.investigate.cause.samples import is_field
 from preflight.investigate.cause.words import REGISTRY, said_of
 from preflight.vocabulary.log import Frame, Raised
@@ -25,6 +26,8 @@ _HOLDERS: tuple[tuple[str, Category], ...] = (
         "data",
     ),
 )
+_CONFIGURED = re.compile(r"_*(?:\w+_)?(?:conf(?:ig)?|cfg|args|opts?|options|hparams|params|settings)")
+"""Settings: what a data set wants of them, and they lack, is about the data."""
 _OF_DATA = re.compile(
     r"(?:^|[/_])data_?sets?[/_.]|data_?(?:loader|layer|reader|module|prep|process)|annotation|_to_coco|(?:pycocotools|lvis|nuscenes)/|/(?:data|roidb|imdb)\.py$"
 )
@@ -70,6 +73,8 @@ def looked_up(raised: Raised) -> Category | None:
         return "data"
     if inner is None:  # of a line alone the key is all there is
         return "data" if is_field(raised.message) else None
+    if held is not None and _CONFIGURED.fullmatch(held):
+        return "data" if category_of_frames(raised) == "data" else None
     if held is not None:
         return next((category for pattern, category in _HOLDERS if re.fullmatch(pattern, held)), None)
     if path.endswith(

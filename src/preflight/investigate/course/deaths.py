@@ -16,7 +16,8 @@ _REFUSED = ("usercode.unrecognized-arguments", "environment.script-missing")
 """A parser of arguments that says what is wrong with them ends the program, as does a Python that does not find it."""
 _OF_LAUNCHERS = ("elastic.multiprocessing.errors.ChildFailedError", "elastic.multiprocessing.api.SignalException")
 """What torch's launcher raises when it gives up."""
-_SETS_UP = ("benign.omp-threads", "progress.setting-up", "progress.training-start")
+_BANNER = "benign.omp-threads"
+_SETS_UP = (_BANNER, "progress.setting-up", "progress.training-start")
 """What a launcher and its workers say as they begin, and at no other time."""
 _STEPS = 2
 """So many steps behind its death are those of another process."""
@@ -57,8 +58,11 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
 def cuts_of_launchers(whole: Case) -> dict[int, list[int]]:
     """Return for each file the lines behind those with which a launcher died, where a job is set up in it after that.
 
-    Its workers had ended before, so that nobody was left who could set anything up.
+    Its workers had ended before, so that nobody was left who could set anything up. Where several launchers run, the workers of
+    the others may.
     """
+    if len(whole.people.nodes) > 1:
+        return {}
     died: dict[int, list[int]] = {}
     for raised in whole.reading.raised:
         if raised.exception.endswith(_OF_LAUNCHERS):
@@ -70,6 +74,11 @@ def cuts_of_launchers(whole: Case) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for file, lines in began.items():
         ends, cuts = sorted(died[file]), set()
+        if (
+            sum(event.id == _BANNER and event.hit.file == file and event.hit.line < ends[0] for event in whole.events)
+            > 1
+        ):
+            continue
         for line in lines:
             place = bisect_left(ends, line)
             if place:

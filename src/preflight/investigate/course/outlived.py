@@ -69,6 +69,13 @@ def _may_be_passed(event: Event) -> bool:
     return event.raised is None and event.category in _DONE_WITHOUT and _WARNED.search(event.hit.text) is not None
 
 
+def without_ignored(case: Case, failing: list[Event], *, ended: bool) -> list[Event]:
+    """Return what failed without exceptions that Python ignored, unless they are all that a text without a step tells."""
+    ignored = {one.hit.place for one in case.raised if one.ignored and one.exception != "KeyboardInterrupt"}
+    told = [event for event in failing if event.place not in ignored]
+    return told if told or ended or case.steps else failing
+
+
 def without_trends(failing: list[Event]) -> list[Event]:
     """Return what failed without what only a course of numbers shows, where an exception ended the run in another way."""
     ended = any(event.role == "root" and not event.guessed and event.category not in _OF_A_TREND for event in failing)

@@ -27,6 +27,7 @@ _GRAVE: dict[str, tuple[str, tuple[Cause, ...]]] = {
         Cause("bad-batch", "the data changed", 0.2, "data", ("cpu-replay",)),
     )),
 }  # fmt: skip
+_TWICE = 2.0
 SLOW = ("slowdown", "straggler")
 MARKED = 1.1
 """Steps that take a tenth longer for good are worth a look; less than that other work of the machine explains."""
@@ -94,6 +95,7 @@ def series_events(case: Case, findings: Sequence[SeriesFinding]) -> tuple[Event,
             or one.values.get("recovered")
             or one.values.get("lost") is False
             or one.quote is None
+            or _of_a_run_resumed(case, one, indices.get(one.quote.path, -1))
         ):
             continue
         title, causes = _GRAVE[one.kind]
@@ -111,6 +113,30 @@ def series_events(case: Case, findings: Sequence[SeriesFinding]) -> tuple[Event,
                   step=one.first_step, attempt=case.number)
         )  # fmt: skip
     return tuple(found)
+
+
+def _of_a_run_resumed(case: Case, finding: SeriesFinding, file: int) -> bool:
+    """Return whether a loss rose, to less than twice its level, after a run had gone on from a checkpoint.
+
+    What had been won before is not in the log, and averages that begin anew settle: the level at first is none to hold it against.
+    """
+    before, after = finding.values.get("before"), finding.values.get("after")
+    if (
+        finding.kind != "divergence"
+        or finding.quote is None
+        or not isinstance(before, float)
+        or not isinstance(after, float)
+    ):
+        return False
+    line = finding.quote.line
+    resumed = any(
+        event.hit.file == file
+        and event.hit.line <= line
+        and event.signature is not None
+        and event.signature.marks == "resume"
+        for event in case.events
+    )
+    return resumed and after < _TWICE * before
 
 
 def slow(findings: Sequence[SeriesFinding]) -> SeriesFinding | None:

@@ -10,6 +10,7 @@ from preflight.vocabulary.incident import SeriesFinding
 from preflight.vocabulary.quantity import format_duration
 
 FALSE_ALARMS = 0.003
+_HALF_A_DAY = 43200.0
 TIMES = 10.0
 """A pause of so many times the longest one before it means that the steps stopped."""
 
@@ -36,6 +37,8 @@ def _silent(tracks: list[Track], until: float) -> SeriesFinding | None:
         if len(times) < 5:
             continue
         pauses = numpy.diff(times)
+        if float(pauses.min(initial=0.0)) < -_HALF_A_DAY:
+            return None  # the lines bear no date, and midnight passed: what came last is not what bears the latest time
         longest = float(pauses.max(initial=0.0))
         waited = until - float(times[-1])
         if longest <= 0 or waited <= max(TIMES * longest, 60.0):

@@ -41,6 +41,9 @@ _WORLD = re.compile(
     r"|\bMEMBER: \d{1,7}/|\b\d{1,7}/(?=\d{1,7} clients joined)|(?i:\brank)[ :=]{1,2}0(?:/| of ))(\d{1,7})\b"
 )
 _NCCL = re.compile(r"\brank (\d{1,7}) n[rR]anks (\d{1,7})\b")
+_IGNORED = b"Exception ignored in"
+"""What Python prints above a traceback that nobody can catch, as of what is deleted, and behind which it goes on."""
+_NEAR = 1000
 
 
 class Reducer:
@@ -263,6 +266,7 @@ class Reducer:
                 hit=hit,
                 chained=parsed.chained,
                 begins=page.number(line.start),
+                ignored=_IGNORED in page.data[max(0, line.start - _NEAR) : line.start].rstrip().rpartition(b"\n")[2],
             )
         )
 

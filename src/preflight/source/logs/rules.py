@@ -20,7 +20,7 @@ TRACEBACK, ENDING, STEP, TROUBLE, WORLD = 1, 2, 4, 8, 16
 _TROUBLE = (
     b"ERROR", b"Error:", b"Error(", b" error:", b"Exception:", b"FATAL", b"CRITICAL", b"WARN", b"Fatal", b"fatal:", b"panic:",
     b"\nE0", b"\nE1", b"\nF0", b"\nF1", b": F external/", b": F tensorflow/", b": F xla/", b"amdgpu ", b"EDAC MC", b"\ntar: ", b"\ngzip: ", b"\nunzip: ", b"Failed to", b"failed to", b"FAILED", b"[E ", b"NCCL WARN", b"\nerror: ", b"KeyboardInterrupt", b"MemoryError",
-    b"BadZipFile", b"NVRM: ", b"HDF5-DIAG", b"ProcessGroup", b"ninja: build", b"LLVM ERROR", b"error   :", b"\nError ", b"Failed building", b"Exception raised from", b"  what():",
+    b"BadZipFile", b"NVRM: ", b"HDF5-DIAG", b"ProcessGroup", b"ninja: build", b"LLVM ERROR", b"error   :", b"\nError ", b") Error ", b"\x1b[0m Error ", b"Failed building", b"Exception raised from", b"  what():",
     b"Check failed: ", b"\nException in ", b"ipeline failed: ", b"raining failed: ", b"xperiment failed: ", b"ob failed: ", b"un failed: ",
 )  # fmt: skip
 _WORLD = (
