@@ -262,3 +262,25 @@ def test_recurrent_layers_and_packed_sequences_run_whole(tmp_path: Path) -> None
         """,
     )
     assert seen.backwards == 9
+
+
+def test_what_is_written_on_a_parameter_stays_when_it_is_moved(tmp_path: Path) -> None:
+    _run(
+        tmp_path,
+        """
+        import torch
+        from torch import nn
+        net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+        weight = net[0].weight
+        weight.no_decay, net[1].bias._optim = True, {"lr": 1e-3}
+        net = net.to("cuda").half().float()
+        assert net[0].weight is weight
+        assert weight.no_decay and net[1].bias._optim == {"lr": 1e-3}
+        assert not hasattr(net[0].bias, "no_decay")
+        optimizer = torch.optim.SGD([p for p in net.parameters() if not hasattr(p, "no_decay")], lr=0.1)
+        for _ in range(3):
+            net(torch.zeros(8, 4, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        """,
+    )

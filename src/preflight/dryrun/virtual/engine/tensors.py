@@ -190,6 +190,28 @@ def _install_constructors(gpu: virtual.VirtualGpu) -> None:
     private.let_referred_tensors_swap()
     # A module that is moved keeps its parameters' identity, as on a real GPU: an optimizer made before still holds them.
     torch.__future__.set_swap_module_params_on_conversion(True)
+    _keep_attributes(gpu)
+
+
+def _keep_attributes(gpu: virtual.VirtualGpu) -> None:
+    """Leave a moved parameter what a script wrote on it (``p.no_decay = True``): a swap exchanges that with the contents."""
+    apply = torch.nn.Module._apply
+    with gpu.fake:
+        private_names = frozenset(vars(torch.nn.Parameter(torch.empty(0))))
+
+    def applied(module: Any, *args: Any, **kwargs: Any) -> Any:
+        written = [
+            (one, {name: value for name, value in vars(one).items() if name not in private_names})
+            for one in module._parameters.values()
+            if one is not None
+        ]
+        result = apply(module, *args, **kwargs)
+        for one, names in written:
+            for name, value in names.items():
+                vars(one).setdefault(name, value)
+        return result
+
+    torch.nn.Module._apply = applied  # type: ignore[method-assign, unused-ignore]
 
 
 _TYPES = {
