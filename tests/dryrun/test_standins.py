@@ -211,3 +211,13 @@ def test_apex_that_is_imported_and_not_switched_on() -> None:
         apex.amp.initialize(net, optimizer, opt_level="O2")
     normed = torch.nn.Sequential(torch.nn.BatchNorm1d(2))
     assert isinstance(apex.parallel.convert_syncbn_model(normed)[0], apex.parallel.SyncBatchNorm)
+
+
+@pytest.mark.torch
+def test_a_download_makes_its_folder(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    datasets = _standin("torchvision.datasets")
+    datasets.CIFAR10(tmp_path / "a", download=False)
+    assert not (tmp_path / "a").exists()
+    datasets.CIFAR10(str(tmp_path / "b"), train=False, download=True)
+    assert (tmp_path / "b").is_dir()

@@ -284,3 +284,25 @@ def test_what_is_written_on_a_parameter_stays_when_it_is_moved(tmp_path: Path) -
             optimizer.zero_grad()
         """,
     )
+
+
+def test_what_was_saved_from_the_host_is_loaded_where_it_is_asked_for(tmp_path: Path) -> None:
+    _run(
+        tmp_path,
+        """
+        import torch
+        from torch import nn
+        torch.save({"images": torch.zeros(64, 4), "names": ["a"], "more": [torch.ones(2)]}, "images.pt")
+        for place in (torch.device("cuda"), "cuda", "cuda:0", 0):
+            data = torch.load("images.pt", map_location=place)
+            assert data["images"].is_cuda and data["more"][0].is_cuda and data["names"] == ["a"]
+        for place in (None, "cpu", lambda storage, location: storage):
+            assert not torch.load("images.pt", map_location=place)["images"].is_cuda
+        net = nn.Linear(4, 4).cuda()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(3):
+            net(data["images"]).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        """,
+    )

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from preflight.dryrun.virtual import private
 from preflight.dryrun.virtual.engine import tensors
 
 
@@ -106,7 +107,28 @@ def _made(noted: Any, place: Any) -> Any:
         return noted
     finally:
         _LOADING.pop()
-    return found
+    return _all_on(place, found) if _names_gpu(place) else found
+
+
+def _names_gpu(place: Any) -> bool:
+    """Whether a ``map_location`` asks for a GPU, whatever was saved from where: a name, a device, a number."""
+    if isinstance(place, int):
+        return not isinstance(place, bool)
+    return isinstance(place, (str, torch.device)) and torch.device(place).type == "cuda"
+
+
+def _all_on(place: Any, found: Any) -> Any:
+    """Return what was loaded with the tensors of the host on the GPU too: those of the GPU lie there already."""
+
+    def moved(tensor: Any) -> Any:
+        if isinstance(tensor, tensors.Fake):
+            return tensor
+        new = tensor.detach().to(_device(place))
+        if isinstance(tensor, torch.nn.Parameter):
+            return torch.nn.Parameter(new, tensor.requires_grad)
+        return new.requires_grad_(tensor.requires_grad) if tensor.is_leaf else new
+
+    return private.map_tensors(torch.Tensor, moved, found)
 
 
 def _device(place: Any) -> Any:

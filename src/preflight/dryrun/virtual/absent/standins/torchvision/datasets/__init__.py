@@ -59,6 +59,8 @@ class VisionDataset(Dataset[Any]):
         self.length = self.lengths[0 if train else 1]
         self.classes = [f"class {i}" for i in range(self.count)]
         self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
+        if download is True and isinstance(root, (str, os.PathLike)):
+            os.makedirs(root, exist_ok=True)  # as a download does: some write what they made of it beside it
 
     def __len__(self) -> int:
         for name in ("data", "targets", "labels"):
