@@ -92,6 +92,11 @@ def test_what_tells_nothing_is_named_and_undecided(
     assert what in capsys.readouterr().out.split("REMARKS")[1]
 
 
+def test_a_file_whose_name_has_only_its_ending_in_common_is_not_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("investigate", "events", "nosuch.log") == 2
+    assert "hint" not in capsys.readouterr().err
+
+
 def test_a_folder_that_may_not_be_listed_tells_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

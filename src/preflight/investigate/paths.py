@@ -7,6 +7,9 @@ import os
 
 from preflight.errors import InputError, nearest
 
+ALIKE = 0.7
+"""The least likeness of file names: their endings are alike anyway."""
+
 
 def there(path: str) -> None:
     """Make sure that a path or pattern that was given is there: a mistyped word must not look like a run without logs.
@@ -26,5 +29,5 @@ def there(path: str) -> None:
         beside = os.listdir(folder or ".")
     except OSError:
         raise InputError(f"{path}: no such file or folder", f"there is no folder {folder}") from None
-    near = nearest(name, sorted(beside))
+    near = nearest(name, sorted(beside), ALIKE)
     raise InputError(f"{path}: no such file or folder", f"did you mean {os.path.join(folder, near)}?" if near else None)

@@ -168,6 +168,8 @@ def test_exceptions_that_ended_ranks_are_named_once_each(folder: Path) -> None:
         error = "RuntimeError: first\nof many" if number else "KeyError: 'x'"
         failed = ("end", end(9, 3, how="exception", error=error))
         write(folder, f"rank-{number:05d}.{number + 7}.trace", [("begin", begin(0, number, 10, number + 7)), failed])
+    asked = ("end", end(9, 5, how="signal", error="stopped by preflight monitor"))
+    write(folder, "rank-00010.98.trace", [("begin", begin(0, 10, 11, 98)), asked])
     again = ("end", end(9, 5, how="exception", error="KeyboardInterrupt: "))
     write(folder, "rank-00000.99.trace", [("begin", begin(0, 0, 10, 99, wall=5000.0)), again])
     assert [text for what, text in _said(folder) if what == "failed"] == [

@@ -28,10 +28,11 @@ def told_by(traces: Sequence[str], paths: Sequence[str]) -> Report:
     """
     from preflight.catalog.signature_files import load_signatures
     from preflight.investigate.diagnose import report_of
+    from preflight.monitor.trace.gaps import failure_of
 
     folders = [_read(path) for path in traces]
     ended = [(path, one) for path, folder in zip(traces, folders, strict=True) for one in _last_start(folder)]
-    failed = [(path, one) for path, one in ended if one.end is not None and one.end.get("error")]
+    failed = [(path, one, error) for path, one in ended if (error := failure_of(one)) is not None]
     codes = {None if folder.run is None else folder.run.exit_code for folder in folders}
     if not failed and codes == {0}:
         return _ended_well(report_of(Reading(), (), paths), [one for _, one in ended])
@@ -57,15 +58,14 @@ def _last_start(folder: TraceFolder) -> list[Process]:
     return [one for one in trainers if one.attempt == last]
 
 
-def _words(failed: Sequence[tuple[str, Process]]) -> Reading:
+def _words(failed: Sequence[tuple[str, Process, str]]) -> Reading:
     """Read the exceptions as what each rank printed last, in the order in which they came."""
     from preflight.source.logs import read_logs
 
     lines: list[str] = []
-    for _, one in sorted(failed, key=lambda pair: (pair[1].last_seen() or 0.0, pair[1].rank)):
+    for _, one, error in sorted(failed, key=lambda each: (each[1].last_seen() or 0.0, each[1].rank)):
         before = f"{_time(one)}[rank{one.rank}]: "
-        said = str((one.end or {})["error"]).splitlines()
-        lines += [f"{before}{text}" for text in ("Traceback (most recent call last):", *said)]
+        lines += [f"{before}{text}" for text in ("Traceback (most recent call last):", *error.splitlines())]
     reading = read_logs(["-"], stdin="\n".join((*lines, "")).encode("utf-8", "replace"))
     name = f"{failed[0][0]} (how its ranks ended)"
     return msgspec.structs.replace(

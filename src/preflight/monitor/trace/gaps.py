@@ -48,6 +48,13 @@ def who(process: Process) -> str:
     return f"rank {process.rank}{again}"
 
 
+def failure_of(process: Process) -> str | None:
+    """Return what Python said of the exception that ended a process; None where none did, or it was only asked to stop."""
+    end = process.end or {}
+    error = end.get("error")
+    return error if end.get("how") == "exception" and isinstance(error, str) and error else None
+
+
 def _gap(what: str, text: str, process: Process, **more: int | str | None) -> TraceGap:
     return TraceGap(what=what, text=text, rank=process.rank, pid=process.pid, file=process.file, **more)  # type: ignore[arg-type]
 
@@ -90,8 +97,8 @@ def _failed(processes: list[Process]) -> Iterator[TraceGap]:
     """Name the exceptions that ended ranks, each once, with the ranks that it ended and how far the last of them came."""
     ended: dict[tuple[int, str], list[Process]] = {}
     for process in processes:
-        error = (process.end or {}).get("error")
-        if process.role == "trainer" and isinstance(error, str) and error:
+        error = failure_of(process)
+        if process.role == "trainer" and error is not None:
             ended.setdefault((process.attempt, " ".join(error.split()).rstrip(": ")), []).append(process)
     for (attempt, error), same in ended.items():
         ranks = sorted({process.rank for process in same})
