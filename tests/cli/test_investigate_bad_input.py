@@ -66,7 +66,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("run.log", "--signatures", "run.log"), "--signatures run.log: is a file", "signatures/FAMILY/NAME.toml"),
         (("run.log", "--signatures", "empty"), "empty: there is no signatures/FAMILY/NAME.toml", "--draft"),
         (("run.log", "--signatures", "mine/signatures"), "there is no signatures/FAMILY/NAME.toml in", "mean mine?"),
-        (("run.log", "--invariants", "run.log"), "--invariants run.log: there is no trace", "the folder of the trace"),
         (("verify", "--trials", "trials.csv", "--rate", "2"), "--rate 2: of runs, no more than all fail", "--unit"),
         (("verify", "--trials", "trials.csv", "--metric", "mfo:higher"), "no run tells it", "did you mean mfu?"),
     ],
@@ -90,6 +89,13 @@ def test_what_tells_nothing_is_named_and_undecided(
 ) -> None:
     assert run("investigate", *words, what) == 3
     assert what in capsys.readouterr().out.split("REMARKS")[1]
+
+
+def test_invariants_without_a_trace_are_told_of_and_the_logs_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("investigate", "run.log", "--invariants", "run.log") in (0, 3)
+    said = capsys.readouterr()
+    assert "--invariants run.log judges nothing: no trace is among what was given" in said.err
+    assert "run.log" in said.out
 
 
 def test_a_file_whose_name_has_only_its_ending_in_common_is_not_meant(capsys: pytest.CaptureFixture[str]) -> None:

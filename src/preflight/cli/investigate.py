@@ -64,6 +64,8 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
         _holds_signatures(folder)
     signatures = (*catalog(), *given["signatures"])
     beside = sorted_out(paths, given["invariants"])
+    if given["invariants"] and not beside.traces:
+        remark(f"--invariants {given['invariants'][0]} judges nothing: no trace is among what was given", look)
     if given["follow"]:
         report = _followed(beside.logs or paths, signatures, look)
     else:
@@ -95,11 +97,12 @@ def _holds_signatures(folder: str) -> None:
         raise UsageError(f"--signatures {folder}: is a file", f"name the folder that holds {KIND}/FAMILY/NAME.toml")
     if next(listed(os.path.join(folder, KIND)), None) is not None:
         return
-    above, name = os.path.split(os.path.abspath(folder))
-    inside = name == KIND and next(listed(folder), None) is not None
+    inside = os.path.basename(os.path.abspath(folder)) == KIND and next(listed(folder), None) is not None
     raise UsageError(
         f"--signatures {folder}: there is no {KIND}/FAMILY/NAME.toml in it",
-        f"did you mean {os.path.relpath(above)}?" if inside else "--draft DIR writes such a folder",
+        f"did you mean {os.path.normpath(os.path.join(folder, os.pardir))}?"
+        if inside
+        else "--draft DIR writes such a folder",
     )
 
 

@@ -213,7 +213,7 @@ def notes_of(watched: Watched, follower: Follower, invariants: Sequence[Invarian
             " ..." if len(trained) > MOST_STARTS else ""
         )
         notes.append(
-            f"{len(trained)} trainings were recorded, each judged as one: {said} steps; the longest is told of"
+            f"{len(trained)} trainings were recorded, each judged as one: {said} steps; figures are those of the longest"
         )
     if watched.unknown_relations:
         notes.append(f"relations that this version does not know: {', '.join(watched.unknown_relations)}")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from preflight.errors import InputError, UsageError
+from preflight.errors import InputError
 from preflight.vocabulary.invariant import Violation
 from preflight.vocabulary.report import SCHEMA, Report, Stage, Tool, Verdict
 from preflight.vocabulary.version import VERSION
@@ -25,10 +25,11 @@ TICK = 0.02
 
 
 class Beside(NamedTuple):
-    """Reports, each with the name of where it comes from."""
+    """Reports, each with the name of where it comes from; and which traces there are among what was given."""
 
     logs: tuple[str, ...]
     reports: tuple[tuple[str, Report], ...]
+    traces: tuple[str, ...]
 
 
 class _Alert(msgspec.Struct):
@@ -43,9 +44,6 @@ def sorted_out(paths: Sequence[str], invariants: Sequence[str] = ()) -> Beside:
     Args:
         paths: What was given; a trace folder that lies directly in a folder of these counts as well.
         invariants: What traces are held against; the shipped library where there is none.
-
-    Raises:
-        UsageError: Invariants are given, and no trace that is held against them.
     """
     logs: list[str] = []
     traces: list[str] = []
@@ -61,12 +59,7 @@ def sorted_out(paths: Sequence[str], invariants: Sequence[str] = ()) -> Beside:
             for inner in filter(_is_trace, _inside(path)):
                 traces.append(inner)
                 found.append((inner, _checked(inner, invariants)))
-    if invariants and not traces:
-        raise UsageError(
-            f"--invariants {invariants[0]}: there is no trace to hold against it",
-            "name the folder of the trace beside the logs; preflight monitor records one",
-        )
-    return Beside(tuple(logs), tuple(found))
+    return Beside(tuple(logs), tuple(found), tuple(traces))
 
 
 def _inside(path: str) -> list[str]:
@@ -131,9 +124,8 @@ def unread(paths: Sequence[str], beside: Beside) -> Report:
     """
     from preflight.cli.parts.last_words import told_by
 
-    traces = [path for path in paths if path != "-" and _is_trace(path)]
-    if traces and not any(one.verdict == "NO-GO" for _, one in beside.reports):
-        return told_by(traces, paths)
+    if beside.traces and not any(one.verdict == "NO-GO" for _, one in beside.reports):
+        return told_by(beside.traces, paths)
     from preflight.investigate.diagnose import report_of
     from preflight.vocabulary.log import Reading
 
