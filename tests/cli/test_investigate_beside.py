@@ -97,6 +97,22 @@ def test_a_trace_alone_tells_how_its_run_ended(
         assert incident["first_failure"]["step"] == 12
 
 
+def test_a_rank_without_an_end_began_what_the_others_tell_of(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    training(Path("cut"), world=2)
+    told_by, silent = (Path("cut") / f"rank-{rank:05d}.{100 + rank}.trace" for rank in range(2))
+    gone = (
+        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:26770"
+    )
+    told_by.write_bytes(told_by.read_bytes() + block(payload([("end", end(2000, 12, how="exception", error=gone))])))
+    silent.write_bytes(silent.read_bytes().removesuffix(block(payload([("end", end(1299, 12))]))))
+    write_run(Path("cut"), RecordedRun(started=1000.0, ended=1060.0, exit_code=1))
+    incident = _json(capsys, "cut")["incident"]
+    assert incident["culprit"]["ranks"] == [1]
+    assert "ends without a word, while 1 other rank reports a failure" in [
+        one["text"] for one in incident["culprit"]["reasons"]
+    ]
+
+
 def test_an_error_that_the_monitor_found_comes_before_how_the_run_ended(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
