@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from recording import Kept, recorded  # noqa: E402
 
 from preflight.monitor.collect.looks import alike, all_given  # noqa: E402
+from preflight.monitor.collect.plain import plain_types  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -109,6 +110,7 @@ def test_weights_that_no_optimizer_holds_are_seen_amidst_an_accumulation(kept: K
     ids=["expanded", "one of two", "a mask", "single numbers", "few samples", "the last one differs"],
 )
 def test_samples_that_are_one(tensors: list[Any], found: list[int] | None) -> None:
+    plain_types(torch)  # a recorder knows them before it looks at anything
     assert alike(torch, tensors) == found
 
 
