@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 
 _NOUNS = re.compile(
-    r"(?i)\bdata ?sets?\b|\w[Dd]atasets?\b|\bdata ?(?:files?|loaders?|frames?)\b|\bdata_files\b|\bcollat\w+|\bbatch_sampler\b|\bnum_workers\b|\bprefetch_factor\b"
+    r"(?i)\bdata ?sets?\b|\w[Dd]atasets?\b|\bdata ?(?:files?|loaders?)\b|\bdata_files\b|\bcollat\w+|\bbatch_sampler\b|\bnum_workers\b|\bprefetch_factor\b"
     r"|(?<!number of )\bsamples?\b(?! (?:rates?|sizes?|weights?|style|as )|`)|\bannotations?\b|\bmanifests?\b|\bcorp(?:us|ora)\b|\bcaptions?\b|\btraining examples?\b"
     r"|\bimages?\b(?! ?(?:sizes?|height|width|tokens?|embed\w*|encoder|processor|features?|boundary|rank))|\bbounding box(?:es)?\b|\bkeypoints?\b|\bcrop\b"
     r"|\b(?:audio|video)s?\b(?! ?(?:tokens?|embed\w*|encoder|processor|features?))|\bsampl(?:e|ing)[ _]rates?\b|\bfps\b"
     r"|\b(?:csv|tsv|jsonl|parquet|tfrecords?|webdataset)\b|\bheader fields?\b|\bcolumns? (?:mismatch|names?|length)|\bconversations?\b|\bsplits?: \['|\bdownload=True\b"
     r"|\bshard (?:files?|states?|sizes?|is)\b|\bedge_index\b|\btext_pair\b|\bpretokenized\b|\btar archives?\b|\blist of batch\b|\bclass labels?\b|\bmedia files?\b"
+    r"|\bresize storage that is not resizable|\bTextEncodeInput\b|\btoo many dimensions 'str'"
 )
 _OF_OTHERS = re.compile(
     r"(?i)\bresum\w+|\bcheckpoint|\bstate(?:_dict)?\b(?<!shard state)|__\w+__|\bimplements?\b|\bruntime_env\b"

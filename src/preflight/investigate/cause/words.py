@@ -47,7 +47,7 @@ _WORDS: tuple[tuple[str, Category], ...] = (
      r"|deserialize object|storage has wrong byte size|TensorSliceReader|(?<!utils\.)(?<!gradient[_ -])(?<!activation[_ -])[Cc]heckpoint(?!\(|able\b|ing is not\b)|safetensors|Parent directory \S+ does not exist", "checkpoint"),
     (r"output with shape \[1, \d+, \d+\] doesn't match the broadcast shape \[3, |\b[Nn]o (?:images?|labels?|samples?|annotations?|(?:valid )?data) (?:were |was )?(?:found )?in\b"
      r"|shared memory object|shared file mapping|OpenCV\(|[Ff]ound 0 (?:files|images|samples|valid)|could not convert string to|(?i:(?:image|video|audio|sample|label) not found)"
-     r"|not in the dataset|[Uu]nable to (?:synchronously )?open object|[Cc]ouldn't cast\b|Unknown split|Failed to open the input|n_samples=|label class \d+ exceeds|DataLoader|image file|truncated|\b[Dd]ataset\b|\bdecode\b|corrupt", "data"),
+     r"|not in the dataset|[Uu]nable to (?:synchronously )?open object|[Cc]ouldn't cast\b|\] not in index\b|Unknown split|Failed to open the input|n_samples=|label class \d+ exceeds|DataLoader|image file|truncated|\b[Dd]ataset\b|\bdecode\b|corrupt", "data"),
     (r"\bnan\b|\bNa[Nn]s?\b|\bNAN\b|non-?finite|\binf\b(?! checks)|not positive-?definite|singular matrix", "numerical"),
     (r"mismatch between collectives|\bN?[HR]?CCL\b|[Hh]ccl[A-Z]\w+|gloo|rendezvous|TCPStore|store.based barrier|(?:[Tt]imed|TIMED) out|heartbeat time-?out|[Ss]ocket [Tt]imeout|while trying to connect|[Cc]onnection (?:refused|reset|closed)|[Bb]roken pipe|hostname",
      "network"),

@@ -67,22 +67,13 @@ def cuts_of_launchers(whole: Case) -> dict[int, list[int]]:
     for raised in whole.reading.raised:
         if raised.exception.endswith(_OF_LAUNCHERS):
             died.setdefault(raised.hit.file, []).append(raised.hit.line)
-    began: dict[int, list[int]] = {}
-    for event in whole.events:
-        if event.id in _SETS_UP and event.hit.file in died:
-            began.setdefault(event.hit.file, []).append(event.hit.line)
     found: dict[int, list[int]] = {}
-    for file, lines in began.items():
-        ends, cuts = sorted(died[file]), set()
-        if (
-            sum(event.id == _BANNER and event.hit.file == file and event.hit.line < ends[0] for event in whole.events)
-            > 1
-        ):
+    for file, lines in died.items():
+        ends = sorted(lines)
+        set_up = [event for event in whole.events if event.hit.file == file and event.id in _SETS_UP]
+        if sum(event.id == _BANNER and event.hit.line < ends[0] for event in set_up) > 1:
             continue
-        for line in lines:
-            place = bisect_left(ends, line)
-            if place:
-                cuts.add(ends[place - 1] + 1)
+        cuts = {ends[bisect_left(ends, event.hit.line) - 1] + 1 for event in set_up if event.hit.line > ends[0]}
         if cuts:
             found[file] = sorted(cuts)
     return found
