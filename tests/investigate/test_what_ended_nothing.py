@@ -223,6 +223,7 @@ def test_a_loss_that_settles_after_a_checkpoint_was_loaded_does_not_diverge(
         ),
         ("RNA pipeline failed: the samples were not clustered\n", "data"),
         ("Failed to set the clock of the card\n", "cannot-tell"),
+        ("wandb: Failed to upload the samples of the run\n", "cannot-tell"),
     ],
 )
 def test_the_last_word_of_a_program_is_about_the_file_or_the_samples_that_it_names(
@@ -275,3 +276,9 @@ def test_what_python_ignores_ends_nothing(tmp_path: Path, before: str, name: str
     said = f"{name}: 'It' object has no attribute 'status'" if name != "KeyboardInterrupt" else f"{name}:"
     raised = f'Traceback (most recent call last):\n  File "/job/it.py", line 8, in __del__\n    self.close()\n{said}\n'
     assert told(tmp_path, before + raised).category == category
+
+
+def test_the_last_word_behind_results_that_were_saved_decides_nothing(tmp_path: Path) -> None:
+    last = "Failed to draw the samples of the run\n"
+    assert told(tmp_path, _WORK + last).category == "data"
+    assert told(tmp_path, _WORK + "result file saved to /job/result/best.json\n" + last).category == "cannot-tell"

@@ -83,15 +83,24 @@ def of_raised(case: Case, raised: Raised) -> Event:
     )
 
 
+_WRITTEN = ("progress.results-saved", "progress.evaluation", "progress.checkpoint-saved")
 _AT_THE_END = 2
 """So many lines at most stand behind the last word of a program."""
 
 
 def _is_last_word(case: Case, unknown: Unknown) -> bool:
-    """Return whether a line of trouble is the only one of its kind, and the last word of a program that told of no step."""
+    """Return whether a line of trouble is the only one of its kind, and the last word of a program that told of no work done."""
     if unknown.warning or unknown.last != unknown.first.place or unknown.behind > _AT_THE_END:
         return False
-    return not any(step.file == unknown.first.file for step in case.reading.steps)
+    file = unknown.first.file
+    done = (hit for hit in case.reading.hits if hit.file == file and _is_done(case, hit))
+    return not any(step.file == file for step in case.reading.steps) and not any(done)
+
+
+def _is_done(case: Case, hit: Hit) -> bool:
+    """Return whether a line tells that a run is done, or that it wrote down what it found."""
+    signature = case.signatures.get(hit.signature)
+    return signature is not None and (signature.marks == "end" or signature.id in _WRITTEN)
 
 
 def of_unknown(case: Case, unknown: Unknown) -> Event | None:

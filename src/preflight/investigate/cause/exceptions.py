@@ -290,7 +290,7 @@ def meaning_of_line(text: str) -> Meaning | None:
 
 def meaning_of_last_line(text: str) -> Meaning | None:
     """Return what the last word of a program is about where it tells of trouble, by the file or the samples that it names."""
-    if _REPEATED.search(text) or goes_on(text):
+    if _REPEATED.search(text) or goes_on(text) or WEB.search(text):
         return None
     category = category_of_file(text) or ("data" if names_samples(text) else None)
     return Meaning(_shown(text.strip()), category, "root") if category is not None else None
