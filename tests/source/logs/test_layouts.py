@@ -85,6 +85,7 @@ LAYOUTS: dict[str, tuple[dict[str, str], Who]] = {
     "torchrun's folders": (_files("none_ab12/attempt_0/{}/stderr.log"), Who(3, None, 3, 0)),
     "torchrun's folders, third attempt": (_files("none_ab12/attempt_2/{}/stderr.log"), Who(3, None, 3, 2)),
     "a file for each place on the node": (_files("local_rank_{}.log"), Who(3, None, 3)),
+    "Paddle's files of workers": (_files("log/workerlog.{}"), Who(3, None, 3)),
     "a file for each pod": (_files("llm-7b-worker-{}.log"), Who(None, "llm-7b-worker-3")),
     "a file for each host": (_files("train-node00{}.log"), Who(None, "node003")),
     "a folder for each host with its ranks": (

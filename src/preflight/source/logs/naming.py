@@ -14,6 +14,8 @@ from preflight.vocabulary.log import Who
 _TORCHRUN = re.compile(r"(?:^|/)(?:([^/]+)/)?attempt_(\d+)/(\d+)(?:/(?:stdout|stderr|error)\.[a-z]+|\.log|$)")
 _RANK = re.compile(r"(?:^|[^a-z])(?:global[._-]?)?rank[._-]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _LOCAL = re.compile(r"(?:^|[^a-z])(?:local[._-]?rank|gpu|cuda)[._-]?(\d{1,3})(?!\d)", re.IGNORECASE)
+_PADDLE = re.compile(r"(?:^|/)workerlog\.(\d{1,3})$")
+"""As Paddle's launcher names the files of its workers, by their place on the node."""
 _OTHER_RANK = re.compile(r"(?:local|node|machine)[._-]?rank", re.IGNORECASE)
 _ATTEMPT = re.compile(r"(?:^|[^a-z])(?:attempt|restart|retry|cycle)[._-]?(\d{1,4})(?!\d)", re.IGNORECASE)
 _SLURM = re.compile(r"(?:^|/)slurm-(\d+)(?:_(\d+))?(?=[.-])")
@@ -54,9 +56,10 @@ def named(path: str) -> Named:
     folder, _, name = path.rpartition("/")
     rank = None if _OTHER_RANK.search(name) else _number(_RANK, name)
     rank = rank if rank is not None else _number(_RANK, "/" + folder.rpartition("/")[2])
-    local = _number(_LOCAL, name)
+    local = _number(_PADDLE, name)
+    local = local if local is not None else _number(_LOCAL, name)
     pod = _last(_POD, path)
-    node = pod or _last(_NODE, path)
+    node = pod or _last(_NODE, folder if _PADDLE.search(name) else path)
     if node is not None and rank is not None and "rank" in node.lower():
         node = None  # worker_rank2.log: the writer is a rank, and nothing is said of where it runs
     slurm = _SLURM.search(path)
