@@ -28,3 +28,22 @@ def test_the_last_job_is_judged(tmp_path: Path) -> None:
     assert incident is not None
     assert incident.category == "preemption"
     assert [attempt.category for attempt in incident.attempts] == ["environment", "preemption"]
+
+
+_DIED = """\
+step 1 loss 2.0
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    main()
+ModuleNotFoundError: No module named 'labkit'
+"""
+_RAN = "".join(f"step {step} loss 2.0\n" for step in range(1, 9))
+
+
+def test_a_rank_that_died_and_speaks_again_was_started_anew(tmp_path: Path) -> None:
+    for rank in range(2):
+        (tmp_path / f"rank_{rank}.log").write_text(_DIED + _RAN, encoding="utf-8")
+    incident = diagnose(tmp_path).incident
+    assert incident is not None
+    first, _ = incident.attempts
+    assert first.category == "environment"

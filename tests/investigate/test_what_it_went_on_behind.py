@@ -311,3 +311,38 @@ ModuleNotFoundError: No module named 'fused'
     begin = "step 1 loss 2.0\nstep 2 loss 2.0\n"
     told_of = told(tmp_path, begin + missing + behind + waited + "Saved checkpoint to /out/emergency.pt\n")
     assert told_of.state == state
+
+
+_TOLD_TO_STOP = """\
+[16:21:34] WARNING  Received 1 death signal, shutting down workers    api.py:729
+           WARNING  Sending process 2928786 closing signal SIGHUP     api.py:698
+           WARNING  Sending process 2928787 closing signal SIGHUP     api.py:698
+           WARNING  Sending process 2928788 closing signal SIGHUP     api.py:698
+           WARNING  Sending process 2928789 closing signal SIGHUP     api.py:698
+╭───────────────────── Traceback (most recent call last) ──────────────────────╮
+│ /env/bin/accelerate:8 in <module>                                            │
+│                                                                              │
+│ ❱ 8 │   sys.exit(main())                                                     │
+"""
+
+
+def test_an_agent_that_was_told_to_stop_warns_of_it(tmp_path: Path) -> None:
+    assert told(tmp_path, _TOLD_TO_STOP).category == "preemption"
+
+
+_SCALE = """\
+  4%|4         | 15/387 [04:47<1:58:40, 19.14s/it]
+  4%|4         | 16/387 [05:06<1:58:11, 19.11s/it]
+  4%|4         | 17/387 [05:25<1:57:56, 19.13s/it]
+Traceback (most recent call last):
+  File "train.py", line 14, in <module>
+    main()
+  File "/env/lib/python3.8/site-packages/deepspeed/runtime/fp16/loss_scaler.py", line 175, in update_scale
+    raise Exception(
+Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.
+  5%|4         | 18/387 [05:25<1:57:56, 19.13s/it]
+"""
+
+
+def test_a_bar_drawn_once_more_is_no_step_behind_an_exception(tmp_path: Path) -> None:
+    assert told(tmp_path, _SCALE).category == "numerical"

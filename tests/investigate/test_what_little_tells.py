@@ -314,3 +314,22 @@ def test_whom_horovod_waits_for_began_it(tmp_path: Path, text: str) -> None:
 )  # fmt: skip
 def test_services_and_notebooks_tell_in_their_own_words(tmp_path: Path, text: str, category: str) -> None:
     assert told(tmp_path, text).category == category
+
+
+def test_a_count_of_nought_is_no_trouble(tmp_path: Path) -> None:
+    counted = (
+        "train: Scanning '/val.cache' for images and labels... 5995 found, 0 missing, 0 empty, 0 corrupted: 100%\n"
+    )
+    assert told(tmp_path, counted).category != "data"
+    assert told(tmp_path, counted.replace("0 corrupted", "7 corrupted")).category == "data"
+
+
+def test_what_a_library_was_built_without_is_of_the_environment(tmp_path: Path) -> None:
+    refused = (
+        "Traceback (most recent call last):\n"
+        '  File "train.py", line 40, in <module>\n'
+        "    main()\n"
+        "NotImplementedError: (Unimplemented) Place CUDAPlace(0) is not supported."
+        " Please check that your paddle compiles with WITH_GPU, WITH_XPU or WITH_ASCEND_CL option\n"
+    )
+    assert told(tmp_path, refused).category == "environment"

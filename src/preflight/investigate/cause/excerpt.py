@@ -45,6 +45,10 @@ _SETTINGS = re.compile(
 # NCCL hands an error up from call to call, and prints for information where it was: 1 is CUDA's, 2 the system's, 6 the peer's.
 _RETURNED = re.compile(r"\bNCCL INFO \S+\.(?:cc|h|cu):\d+ -> [126]\b")
 _FRAME = re.compile(r'^\s*File "([^"]{1,300})", line (\d{1,9})(?:,? in (\S+))?\s*$')
+_NONE_OF_THEM = re.compile(
+    r"(?i)(?<![\w.,:/-])(?:0|no) (?:corrupt(?:ed)?|err(?:or)?s?|fail(?:ed|ures?)|lost|missed|missing|crash(?:ed|es))\b"
+)
+"""A count of what went wrong that is nought, among others that are not."""
 _NOWHERE = Hit(signature="", file=0, line=0, offset=0, text="")
 _FEWEST = 5
 """So many lines at least without a word of trouble are those of a run that goes on."""
@@ -72,6 +76,7 @@ def _of(line: str) -> tuple[Category, Role] | None:
     if frame is not None:  # of a stack without a header: nobody prints one of a run that is well
         stack = Raised(exception="", message="", frames=(Frame(frame[1], int(frame[2]), frame[3] or ""),), hit=_NOWHERE)
         return meaning_of(stack).category, "cascade"
+    line = _NONE_OF_THEM.sub("", line)
     if not _TELLS.search(line) or goes_on(line) or _TOLD.search(line) or _SETTINGS.search(line):
         return None
     category = said_of(line)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from preflight.investigate.case.case import Case
-from preflight.vocabulary.log import Frame, Raised
+from preflight.vocabulary.log import Frame, LogFile, Raised
 
 _MANY = ("elastic.", "network.", "end.child-failed", "end.mpi", "exit.")
 """What is only printed where several processes run: they may die one after the other in the same start."""
@@ -25,9 +25,9 @@ _STEPS = 2
 
 def cuts_of(whole: Case) -> dict[int, list[int]]:
     """Return for each file that one process wrote the lines behind those with which it died, where it speaks again."""
-    if (whole.people.world or 1) > 1 or whole.people.seen:
-        return {}
     several = {event.hit.file for event in whole.events if event.id.startswith(_MANY)}
+    if (whole.people.world or 1) > 1 or whole.people.seen:
+        several |= {index for index, file in whole.files.items() if not _of_one_rank(file)}
     several |= {ending.file for ending in whole.reading.endings if ending.file is not None}
     died: dict[int, Raised] = {}
     found: dict[int, list[int]] = {}
@@ -77,6 +77,11 @@ def cuts_of_launchers(whole: Case) -> dict[int, list[int]]:
         if cuts:
             found[file] = sorted(cuts)
     return found
+
+
+def _of_one_rank(file: LogFile) -> bool:
+    """Return whether a launcher wrote a file for one rank alone, as its name tells."""
+    return file.layout == "rank-files" and file.who.rank is not None
 
 
 def _goes_on(whole: Case, file: int, line: int) -> bool:

@@ -74,6 +74,7 @@ class Progress:
             event.role in ("cascade", "teardown", "confirmation") for event in case.events
         )
         self._ends = [event for event in case.events if _ends(event)]
+        self._raised = {one.hit.place for one in case.reading.raised if one.exception}
 
     def behind(self, event: Event) -> int:
         """Return how many steps beyond the one of an event were told after it, in its own file or by the clock."""
@@ -125,7 +126,9 @@ class Progress:
         if not self._in_file(event):
             return self.behind(event) >= STEPS_BEHIND
         # A value that is no number stands in the line of a step itself: the next step shows whether it was mended.
-        return self.behind(event) >= (1 if event.category == "numerical" else STEPS_OF_ITS_OWN)
+        # What was raised of it does not: a bar draws the step once more that it ended in.
+        one = event.category == "numerical" and event.place not in self._raised
+        return self.behind(event) >= (1 if one else STEPS_OF_ITS_OWN)
 
     def _outlived(self, event: Event) -> bool:
         """Return whether steps were told longer after a scheduler's word than it leaves to what it ends; True without times."""
