@@ -104,7 +104,16 @@ def main(arguments: list[str]) -> None:
     if not arguments[1:]:
         raise SystemExit(__doc__)
     clones, target = Path(arguments[0]), Path(arguments[1])
-    for name in arguments[2:] or ["scripts", "heldout", "heldout2", "heldout3", "heldout4", "heldout5", "heldout6", "bugs"]:
+    for name in arguments[2:] or [
+        "scripts",
+        "heldout",
+        "heldout2",
+        "heldout3",
+        "heldout4",
+        "heldout5",
+        "heldout6",
+        "bugs",
+    ]:
         for folder, (repository, commit, paths) in trees(name).items():
             count = write_tree(git_dir(clones, repository), commit, target / folder)
             missing = [path for path in paths if not (target / folder / path).is_file()]

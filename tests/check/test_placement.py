@@ -63,7 +63,7 @@ from lightning.fabric.strategies import DDPStrategy, DeepSpeedStrategy, FSDPStra
 from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel as FSDP
 from transformers import AutoModelForCausalLM
 from settings import chosen
-model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf")
+model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf", dtype=torch.float32)
 {put}
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 for batch in loader:
@@ -124,3 +124,50 @@ def test_sharded_states_are_divided_by_the_devices_of_fabric(tmp_path: Path, str
     assert fits == "unknown"
     assert reason is not None
     assert "need 25.1 GiB" in reason
+
+
+LOADED = """\
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("{name}"{more}).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+for batch in torch.utils.data.DataLoader(data, batch_size=1):
+    batch = batch[:, :128].cuda()
+    model(batch, labels=batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "asked", "fits"),
+    [
+        ("", "", "unknown"),  # float32 before Transformers 5: 100 GiB; float16 of the checkpoint since then: 50
+        ("", "torch\ntransformers>=4.40\n", "unknown"),
+        ("", "transformers==4.44.0\n", "no"),
+        ("", "transformers[torch] >= 4.40, < 5\n", "no"),
+        ("", "transformers<=4.57.1\n", "no"),
+        ("", "sentence-transformers==3.0\n", "unknown"),
+        (", torch_dtype=torch.float32", "", "no"),
+        (", dtype=torch.bfloat16", "transformers==5.1\n", "unknown"),
+    ],
+)
+def test_the_width_of_loaded_weights_follows_the_version_that_is_asked_for(
+    tmp_path: Path, more: str, asked: str, fits: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text(asked)
+    path = tmp_path / "train.py"
+    path.write_text(LOADED.format(name="meta-llama/Llama-2-7b-hf", more=more))
+    memory = analyze(path, gpu_memory=80.0).memory
+    assert memory is not None
+    assert memory.fits == fits
+    assert (memory.reason is not None and "give dtype" in memory.reason) is (fits == "unknown" and not more)
+
+
+def test_what_does_not_fit_in_either_width_does_not_fit(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(LOADED.format(name="meta-llama/Llama-2-13b-hf", more=""))
+    memory = analyze(path, gpu_memory=40.0).memory
+    assert memory is not None
+    assert memory.fits == "no"

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
+from pathlib import Path
 
 import pytest
 
+from preflight.check.asked import Options
+from preflight.check.examine import examine_named
+from preflight.check.selection import Selection
+from preflight.errors import UsageError
 from preflight.source.notebook import code_of
 
 
@@ -48,3 +53,11 @@ def test_a_bracket_that_is_never_closed_does_not_reach_the_next_cell() -> None:
     book = {"cells": [{"cell_type": "code", "source": "x = (1"}, {"cell_type": "code", "source": "%matplotlib inline"}]}
     code, firsts = code_of(json.dumps(book).encode(), "book.ipynb")
     assert code.splitlines()[firsts[1] - 1] == "pass"
+
+
+def test_a_dry_run_of_a_notebook_says_how_to_make_a_script_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "book.ipynb"
+    path.write_text(json.dumps({"cells": [{"cell_type": "code", "source": ["import torch\n"]}]}))
+    with pytest.raises(UsageError, match="is a notebook") as caught:
+        examine_named(str(path), Options(gpu="h100", dry_run=True), Selection())
+    assert caught.value.hint == "jupyter nbconvert --to script"

@@ -261,3 +261,18 @@ def test_where_a_class_is_exchanged_what_is_frozen_is_not_certain(tmp_path: Path
     report = analyze(path)
     assert report.facts["model.trainable_parameters"].value is None
     assert not [f for f in report.findings if f.code == "OPT020"]
+
+
+def test_what_puts_batches_together_is_no_part_of_a_network(tmp_path: Path) -> None:
+    script = """
+import transformers
+class Net(nn.Module):
+    def __init__(self, tokenizer):
+        super().__init__()
+        self.collator = transformers.DataCollatorForLanguageModeling(tokenizer)
+        self.head = nn.Linear(10, 10, bias=False)
+    def forward(self, x):
+        return self.head(x)
+model = Net(transformers.AutoTokenizer.from_pretrained("gpt2"))
+"""
+    assert _parameters(tmp_path, script)[0] == 100

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from preflight.check.queries.devices import named_device
 from preflight.source.facts.settings import argument_of, deepspeed_config, trainer_setting
+from preflight.source.pins import asked_below
 from preflight.source.reading import Reading
 from preflight.source.values import Dict, Known, Obj, Value, options_of, plain, settle
 from preflight.vocabulary.fact import Fact
@@ -66,8 +67,24 @@ def _stays(value: Value) -> bool:
     if isinstance(base, Obj) and base.name.endswith(("CPUOffload", "OffloadPolicy")):
         # FSDP2's OffloadPolicy is the one that does nothing; the first of CPUOffload's arguments says whether it does.
         first = base.argument(0, "offload_params")
-        return "CPUOffload" not in base.name or (base.name.endswith(".CPUOffload") and (first is None or _is_off(settle(first))))
+        return "CPUOffload" not in base.name or (
+            base.name.endswith(".CPUOffload") and (first is None or _is_off(settle(first)))
+        )
     return _is_off(base)
+
+
+def may_be_half(reading: Reading) -> bool:
+    """Whether weights that are counted in fp32 may have 16 bits: Transformers 5 loads them as the checkpoint has them.
+
+    Versions before it load them in fp32 where no ``dtype`` is given; so does a repository that asks for one of those.
+    """
+    loaded = [
+        model
+        for model in reading.made("model")
+        if model.name.startswith("transformers.") and model.name.endswith(".from_pretrained")
+        if not {"dtype", "torch_dtype"} & model.kwargs.keys()
+    ]
+    return bool(loaded) and not reading.trace.calls(".float") and not asked_below(reading.project, "transformers", 5)
 
 
 def _smaller(reading: Reading, run: RunSpec) -> str | None:

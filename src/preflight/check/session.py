@@ -16,7 +16,7 @@ from preflight.check.efficiency import NOT_SCORED, recommendations, score
 from preflight.check.evaluate import evaluate_rules
 from preflight.check.growth import with_growth
 from preflight.check.memory import memory_of
-from preflight.check.placement import why_less
+from preflight.check.placement import may_be_half, why_less
 from preflight.check.registry import load_rules
 from preflight.check.specs import longest, model_spec, parallel_dims, run_spec
 from preflight.check.verdict import Decides, counted_alone, trains, verdict_of
@@ -101,6 +101,12 @@ def check_script(script: Script, options: Options, keep: Keep | None = None, dec
     )
 
 
+_HALF = (
+    "from_pretrained without dtype loads weights in float32 before Transformers 5, where they do not fit, and since then as "
+    "the checkpoint has them, where they may: give dtype"
+)
+
+
 def _understood(script: Script, options: Options, device: Device, launch: Launch) -> Context:
     """Read a script: its facts, its model and run in numbers, and its memory by formula."""
     arguments = options.arguments if options.arguments is not None else launch.arguments_of(script.path)
@@ -119,6 +125,10 @@ def _understood(script: Script, options: Options, device: Device, launch: Launch
     )
     if memory is not None and memory.fits == "no" and (less := why_less(reading, run, facts)) is not None:
         context.memory = msgspec.structs.replace(memory, fits="unknown", p_fit=None, oom=None, reason=less)
+    elif memory is not None and memory.fits == "no" and run.precision != "pure-bf16" and may_be_half(reading):
+        half = memory_of(facts, model, msgspec.structs.replace(run, precision="pure-bf16"), parallel, device)
+        if half is not None and half.fits != "no":
+            context.memory = msgspec.structs.replace(memory, fits="unknown", p_fit=None, oom=None, reason=_HALF)
     if memory is not None and memory.fits == "yes" and counted_alone(context):
         # That one of them fits says nothing of all.
         reason = "the sizes of the other networks that are trained are not known; a dry run would tell"

@@ -71,7 +71,9 @@ class Network:
         self._added = _added_modules(reading)
         try:
             self.total = self._module(model, "", 1, set())
-            if not self.total or (len(self._seen) < 2 and not self.leaves):  # what is trained has parameters: they were made out of sight
+            if not self.total or (
+                len(self._seen) < 2 and not self.leaves
+            ):  # what is trained has parameters: they were made out of sight
                 raise Unsized("the layers of the model were not seen")
         except Unsized as error:
             self.total, self.reason = None, str(error).lstrip(".")
@@ -428,7 +430,7 @@ def _maybe_module(value: Obj) -> bool:
         "dataclasses",
         "",
     )
-    return first not in plain and last[:1].isupper()
+    return first not in plain and last[:1].isupper() and not last.startswith("DataCollator")
 
 
 def _added_modules(reading: Reading) -> dict[int, list[tuple[str, Value]]]:

@@ -72,7 +72,9 @@ def job_of(script: Script, reading: Reading, options: Options, device: Device, l
 
     if device.gpu is None or device.capacity_bytes is None:
         raise UsageError("--dry-run needs a GPU to simulate", "name it: --gpu h100")
-    if script.file is None or script.path.endswith(".ipynb") or script.path.startswith("<"):
+    if script.path.endswith(".ipynb"):
+        raise UsageError(f"{script.path} is a notebook, and --dry-run runs scripts", "jupyter nbconvert --to script")
+    if script.file is None or script.path.startswith("<"):
         raise UsageError(f"{script.path} cannot be run: --dry-run takes a script that is a file")
     return Job(
         script=str(script.file),

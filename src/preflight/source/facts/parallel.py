@@ -88,7 +88,9 @@ def _of_lightning(given: Value) -> Fact | None:
         return Fact(kind, None, "Trainer(strategy=)") if kind else unknown(f"the strategy {text} decides at run time")
     made = [o for o in options_of(given) if isinstance(o, Obj) and o.name.rpartition(".")[2].endswith("Strategy")]
     if not made:
-        return None if isinstance(settle(given), Known) else unknown("the strategy that the trainer is given is not known")
+        return (
+            None if isinstance(settle(given), Known) else unknown("the strategy that the trainer is given is not known")
+        )
     names = {o.name.rpartition(".")[2] for o in made}
     if names == {"DeepSpeedStrategy"}:
         stage = plain(made[0].kwargs.get("stage"), 2) if "config" not in made[0].kwargs else None

@@ -96,6 +96,19 @@ if distributed:
     torch.distributed.init_process_group("nccl")
 Trainer(distributed).loader(dataset)
 """,
+    """
+import multiprocessing, torch
+from torch.utils.data import DataLoader
+def train(rank, world, ranks):
+    if ranks:
+        torch.distributed.init_process_group("nccl", rank=rank, world_size=world)
+    return DataLoader(dataset, num_workers=4 if ranks else multiprocessing.cpu_count())
+world = torch.cuda.device_count()
+if world == 1:
+    train(0, 1, False)
+else:
+    torch.multiprocessing.spawn(train, args=(world, True), nprocs=world)
+""",
 )
 
 _CORES = ("os.cpu_count", "multiprocessing.cpu_count", "torch.multiprocessing.cpu_count")
@@ -116,6 +129,8 @@ def check(context: Context) -> Iterator[Finding]:
         )
         if event is None or value is None or event.context.shadow or not _all_cores(context, value):
             continue
+        if event.number < groups[0].number:
+            continue  # made by a process of its own, on another path than the ranks
         yield context.finding(
             RULE,
             event,

@@ -169,8 +169,10 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         func, frame, call = getter
         index = _index(context, func, frame)
-        if index is None or _names_index(func, call) or any(
-            part is index or _drawn(part) for value in event.args for part in provenance(value, 200)
+        if (
+            index is None
+            or _names_index(func, call)
+            or any(part is index or _drawn(part) for value in event.args for part in provenance(value, 200))
         ):
             continue
         handle = event.name in _HANDLES

@@ -86,4 +86,3 @@ def check(context: Context) -> Iterator[Finding]:
         ),
         severity="warning" if gpu is not None else None,
     )
-
