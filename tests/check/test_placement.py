@@ -171,3 +171,15 @@ def test_what_does_not_fit_in_either_width_does_not_fit(tmp_path: Path) -> None:
     memory = analyze(path, gpu_memory=40.0).memory
     assert memory is not None
     assert memory.fits == "no"
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"), [("gpt2-xl", "no"), ("google/flan-t5-xl", "no"), ("facebook/opt-1.3b", "unknown")]
+)
+def test_what_is_published_in_float32_has_one_width(tmp_path: Path, name: str, fits: str) -> None:
+    path = tmp_path / "train.py"
+    kind = "AutoModelForSeq2SeqLM" if "t5" in name else "AutoModelForCausalLM"
+    path.write_text(LOADED.format(name=name, more="").replace("AutoModelForCausalLM", kind))
+    memory = analyze(path, gpu_memory=16.0).memory  # 16 bytes a parameter are too much, 8 are not
+    assert memory is not None
+    assert memory.fits == fits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from preflight.check.queries.devices import named_device
@@ -14,6 +15,11 @@ from preflight.vocabulary.run import RunSpec
 
 _QUANTISED = ("quantization_config", "load_in_4bit", "load_in_8bit")
 _SPREAD = ("device_map", "max_memory", "offload_folder")
+# Families of the years when weights were published in float32, by the names of their checkpoints.
+_IN_FP32 = re.compile(
+    r"bert|electra|mpnet|minilm|(^|[/-])(distil)?gpt-?2|gpt-?neo-|dialogpt|(^|[/-])(distil|m)?bart|(^|[/-])(flan-)?m?t5-|"
+    r"(^|[/-])(vit|deit|beit|dinov2|swin|convnext|resnet|clip|wav2vec2|hubert)-"
+)
 _SHARDERS = ("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard")
 
 
@@ -82,9 +88,15 @@ def may_be_half(reading: Reading) -> bool:
         model
         for model in reading.made("model")
         if model.name.startswith("transformers.") and model.name.endswith(".from_pretrained")
-        if not {"dtype", "torch_dtype"} & model.kwargs.keys()
+        if not {"dtype", "torch_dtype"} & model.kwargs.keys() and not _published_in_fp32(model)
     ]
     return bool(loaded) and not reading.trace.calls(".float") and not asked_below(reading.project, "transformers", 5)
+
+
+def _published_in_fp32(model: Obj) -> bool:
+    """Whether a checkpoint is one of those whose weights are published in float32: neither version makes them smaller."""
+    name = plain(model.argument(0, "pretrained_model_name_or_path"))
+    return isinstance(name, str) and _IN_FP32.search(name.lower()) is not None
 
 
 def _smaller(reading: Reading, run: RunSpec) -> str | None:

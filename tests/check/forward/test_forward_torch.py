@@ -54,6 +54,20 @@ class Net(nn.Module):
         z = mean + torch.randn_like(std) * std
         return torch.sigmoid(self.back(z))
 """),
+    "in place": ((1, 12, 12), """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.into = nn.Sequential(nn.Linear(144, 40), nn.ReLU(), nn.Linear(40, 12))
+        self.back = nn.Sequential(nn.Linear(6, 40), nn.ReLU(), nn.Linear(40, 144), nn.Sigmoid())
+
+    def forward(self, x):
+        both = self.into(x.view(-1, 144)).view(-1, 2, 6)
+        mean, spread = both[:, 0, :], both[:, 1, :]
+        std = spread.mul(0.5).exp_()
+        eps = std.new_empty(std.size()).normal_()
+        return self.back(eps.mul_(std).add_(mean))
+"""),
     "residual": ((3, 16, 16), """
 class Block(nn.Module):
     def __init__(self, into, out, stride):

@@ -31,7 +31,7 @@ def _same(one: Operation) -> Tensor | None:
 
 
 @rule("relu", "sigmoid", "tanh", "exp", "softmax", "log_softmax", "softmax2d", "sqrt", "rsqrt", "reciprocal", "softmin",
-      "expm1", "relu_", "sigmoid_", "tanh_", "nn.Softmin")  # fmt: skip
+      "expm1", "relu_", "sigmoid_", "tanh_", "exp_", "sqrt_", "nn.Softmin")  # fmt: skip
 def keeps_result(one: Operation) -> Result:
     """The gradient is written with the result."""
     out = one.views(one.input.shape) if one.name.endswith("_") and one.input is not None else _same(one)
