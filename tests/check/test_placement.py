@@ -105,6 +105,7 @@ def test_states_that_each_gpu_holds_whole_do_not_fit(tmp_path: Path, put: str, g
         ("model = FSDP(model, cpu_offload=CPUOffload(offload_params=True))", 1, "cpu_offload"),
         ("fabric = L.Fabric(devices=1, strategy=FSDPStrategy(cpu_offload=True))", None, "cpu_offload"),
         ("fabric = L.Fabric(devices=1, strategy='deepspeed_stage_3_offload')", None, "deepspeed_stage_3_offload"),
+        ("fabric = L.Fabric(devices=2, strategy=FSDPStrategy(sharding_strategy='NO_SHARD'))", None, "FULL_SHARD"),
         ("fabric = L.Fabric(devices=4, strategy=chosen)", None, "strategy that the trainer is given"),
         ("device = torch.device('cpu')\nmodel.to(device)", None, "trains on the CPU"),
     ],
@@ -124,6 +125,29 @@ def test_sharded_states_are_divided_by_the_devices_of_fabric(tmp_path: Path, str
     assert fits == "unknown"
     assert reason is not None
     assert "need 25.1 GiB" in reason
+
+
+ENGINE = """\
+import deepspeed
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf", torch_dtype="float32")
+settings = {{"zero_optimization": {{"stage": 2, "offload_optimizer": {{"device": "{device}"}}}},
+             "optimizer": {{"type": "AdamW", "params": {{"lr": 1e-4}}}}, "train_micro_batch_size_per_gpu": 1}}
+engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=settings)
+for batch in loader:
+    loss = engine(batch, labels=batch).loss
+    engine.backward(loss)
+    engine.step()
+"""
+
+
+@pytest.mark.parametrize(("device", "fits"), [("none", "no"), ("cpu", "unknown")])
+def test_what_deepspeed_is_told_to_offload_is_not_counted(tmp_path: Path, device: str, fits: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(ENGINE.format(device=device))
+    memory = analyze(path, gpu_memory=80.0, gpus=1).memory
+    assert memory is not None
+    assert memory.fits == fits
 
 
 LOADED = """\

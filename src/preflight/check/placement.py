@@ -53,7 +53,8 @@ def _offloads(reading: Reading) -> Iterator[str]:
     """What asks for states in the host's memory, or may: DeepSpeed's, FSDP's and Lightning's settings."""
     zero = (deepspeed_config(reading) or {}).get("zero_optimization")
     for name in ("offload_optimizer", "offload_param", "cpu_offload"):
-        if isinstance(zero, dict) and zero.get(name):
+        given = zero.get(name) if isinstance(zero, dict) else None
+        if given and not (isinstance(given, dict) and given.get("device") == "none"):
             yield name
     names = (plain(argument_of(reading, role, "strategy")) for role in ("lightning_trainer", "fabric"))
     yield from (name for name in (*names, plain(trainer_setting(reading, "fsdp"))) if "offload" in str(name))

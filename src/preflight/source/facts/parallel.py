@@ -74,7 +74,6 @@ _OBJECTS = {
     "DDPSpawnStrategy": "ddp",
     "FSDPStrategy": "fsdp1",
     "DataParallelStrategy": "dp",
-    "ModelParallelStrategy": "fsdp2",
 }
 
 
@@ -97,6 +96,9 @@ def _of_lightning(given: Value) -> Fact | None:
         kind = None if stage is None else _zero(stage)
     else:
         kind = _OBJECTS.get(next(iter(names))) if len(names) == 1 else None
+    how = made[0].kwargs.get("sharding_strategy")
+    if kind == "fsdp1" and how is not None and plain(how) != "FULL_SHARD":
+        return unknown("the strategy FSDPStrategy may shard otherwise than FULL_SHARD")
     if kind is not None:
         site = made[0].site
         return Fact(kind, site.script.location(site.node) if site is not None else None, "Trainer(strategy=)")
