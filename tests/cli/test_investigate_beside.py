@@ -97,6 +97,15 @@ def test_a_trace_alone_tells_how_its_run_ended(
         assert incident["first_failure"]["step"] == 12
 
 
+@pytest.mark.parametrize("word", ["triage", "why", "report"])
+def test_every_look_at_a_trace_alone_says_the_same(here: Path, capsys: pytest.CaptureFixture[str], word: str) -> None:
+    training(Path("well"), world=2)
+    write_run(Path("well"), RecordedRun(started=1000.0, ended=1060.0, exit_code=0))
+    assert run("investigate", word, "well") == (2 if word == "why" else 0)  # there is nothing to explain
+    said = capsys.readouterr()
+    assert "exit code 0 after iteration 12" in " ".join((said.out + said.err).split())
+
+
 def test_a_rank_without_an_end_began_what_the_others_tell_of(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     training(Path("cut"), world=2)
     told_by, silent = (Path("cut") / f"rank-{rank:05d}.{100 + rank}.trace" for rank in range(2))

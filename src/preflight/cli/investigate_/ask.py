@@ -30,12 +30,12 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     from msgspec import structs
 
     from preflight.check.files.source_lines import SourceLines
+    from preflight.cli.parts.beside import incident_of
     from preflight.cli.parts.recording import catalog
     from preflight.cli.parts.writing import EXIT_CODES, answer, put, writing_of
     from preflight.investigate.opinion.answer import opinion_of
     from preflight.investigate.opinion.asking import address_of
     from preflight.investigate.opinion.question import question_of
-    from preflight.investigate.saved import report_for
     from preflight.report.parts.plain import encode
 
     look = writing_of(given)
@@ -47,7 +47,7 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
         )
     address = address_of(given["endpoint"])
     key = _key(given["key_from"])
-    report = report_for(paths, (*catalog(), *given["signatures"]))
+    report = incident_of(paths, (*catalog(), *given["signatures"]))
     if report.incident is None or report.incident.category == "none":
         raise InputError("there is no failure to ask about", report.incident.headline if report.incident else None)
     question = question_of(report.incident, given["model"])

@@ -35,13 +35,13 @@ preflight investigate report incident.json -o incident.html
 def command(paths: tuple[str, ...], **given: Any) -> int:
     """Write an incident as a page, Markdown or JSON, without secrets."""
     from preflight.check.files.source_lines import SourceLines
+    from preflight.cli.parts.beside import incident_of
     from preflight.cli.parts.recording import catalog
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.investigate.redaction import redact
-    from preflight.investigate.saved import report_for
 
     look = writing_of({**given, "verbose": True})
-    report = report_for(paths, (*catalog(), *given["signatures"]))
+    report = incident_of(paths, (*catalog(), *given["signatures"]))
     if given["verification"]:
         report = _verified(report, given["verification"])
     shown = redact(report, paths=not given["keep_paths"])

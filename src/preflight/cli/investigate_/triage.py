@@ -67,10 +67,11 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
 
 
 def _logs(paths: tuple[str, ...]) -> Report:
+    from preflight.cli.parts.beside import incident_of, names_a_trace
     from preflight.cli.parts.recording import catalog
     from preflight.investigate.diagnose import diagnose
 
-    return diagnose(paths, signatures=tuple(catalog()))
+    return (incident_of if names_a_trace(paths) else diagnose)(paths, signatures=tuple(catalog()))
 
 
 def _live(given: dict[str, Any]) -> tuple[Report, dict[str, Any]]:

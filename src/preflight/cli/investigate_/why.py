@@ -22,15 +22,15 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     PATH is what preflight investigate reads, or the JSON report that it wrote: -o why.json keeps what was added.
     """
     from preflight.check.files.source_lines import SourceLines
+    from preflight.cli.parts.beside import incident_of
     from preflight.cli.parts.recording import catalog
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
-    from preflight.investigate.saved import report_for
     from preflight.investigate.why import explained
 
     look = writing_of(given)
     if not paths:
         raise UsageError("nothing to explain is given", "name the logs, or a report of preflight investigate")
-    report = explained(report_for(paths, (*catalog(), *given["signatures"])), given["add"])
+    report = explained(incident_of(paths, (*catalog(), *given["signatures"])), given["add"])
     while given["ask"]:
         whys = report.incident.five_whys if report.incident is not None else ()
         question = whys[-1].question if whys else "Why did it happen?"

@@ -76,6 +76,11 @@ def _is_trace(path: str) -> bool:
     return os.path.isdir(path) and (os.path.isfile(os.path.join(path, "sealed.json")) or any(segments(Path(path))))
 
 
+def names_a_trace(paths: Sequence[str]) -> bool:
+    """Whether one of these is a trace folder."""
+    return any(path != "-" and _is_trace(path) for path in paths)
+
+
 def _checked(path: str, invariants: Sequence[str]) -> Report:
     from preflight.monitor.api import check_trace
 
@@ -114,6 +119,22 @@ def _alarms(path: str) -> Report:
         schema=SCHEMA, command="monitor run", tool=Tool("preflight", VERSION), verdict=verdict,
         inputs={"path": path}, violations=tuple(found),
     )  # fmt: skip
+
+
+def incident_of(paths: Sequence[str], signatures: Sequence[str] = ()) -> Report:
+    """Return the report of an incident: one that was written down, or a new one of logs and of what stands beside them.
+
+    Raises:
+        InputError: A path is not there, or a report is damaged or of another schema.
+    """
+    from preflight.investigate.diagnose import diagnose
+    from preflight.investigate.saved import report_for
+
+    if not names_a_trace(paths):
+        return report_for(paths, signatures)
+    beside = sorted_out(paths)
+    report = diagnose(beside.logs, signatures=signatures) if beside.logs else unread(paths, beside)
+    return with_reports(report, beside, script_given=False)
 
 
 def unread(paths: Sequence[str], beside: Beside) -> Report:
