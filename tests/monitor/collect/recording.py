@@ -16,7 +16,7 @@ from preflight.monitor.window import Window
 class Kept:
     """A sink that keeps rows."""
 
-    dropped = 0
+    dropped = spent_ns = 0
 
     def __init__(self) -> None:
         self.rows: dict[str, list[tuple[Any, ...]]] = {}

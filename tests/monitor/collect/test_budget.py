@@ -24,6 +24,7 @@ class Run:
     def __init__(self, monkeypatch: Any, step: float, cost: Callable[[Run], float], **settings: Any) -> None:
         known = Settings("", **settings)
         self.now = 0.0
+        self.written = 0.0  # what the writer spends beside the program, as a share of what is spent in it
         self.step, self.cost = step, cost
         self.rows: list[tuple[Any, ...]] = []
         self.shares: list[float] = []
@@ -31,6 +32,7 @@ class Run:
             settings=known, iteration=0, spent=0, detail_until=max(known.detail_first, known.detail_young),
             detail_every=known.detail_every,
             norms_every=known.norms_every, number=lambda: 0, put=lambda kind, row: self.rows.append(row),
+            beside=lambda: int(self.recorder.spent * self.written),
         )  # fmt: skip
         monkeypatch.setattr(budget, "clock", lambda: self.now)
         self.budget = budget.Budget(self.recorder)
@@ -79,6 +81,13 @@ def test_a_fifth_of_the_budget_is_kept_for_what_the_clock_does_not_see(monkeypat
     run = Run(monkeypatch, 0.15, lambda run: 0.15 * (0.5 if run.detail else 0.01 if run.norms else 0.002))
     run.go(60)
     assert run.go(1000) <= 0.02 * 0.8
+
+
+def test_what_is_written_beside_the_program_counts(monkeypatch: Any) -> None:
+    run = Run(monkeypatch, 0.15, lambda run: 0.15 * (0.5 if run.detail else 0.01 if run.norms else 0.002))
+    run.written = 0.5
+    run.go(60)
+    assert run.go(1000) * 1.5 <= 0.02 * 0.8
 
 
 @pytest.mark.parametrize("always", [0.015, 0.05])

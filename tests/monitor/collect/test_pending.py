@@ -101,7 +101,7 @@ def test_what_is_made_of_values_comes_with_them(monkeypatch: Any) -> None:
 class Rows:
     """A sink that keeps the kinds of rows, and what was told of troubles."""
 
-    dropped = 0
+    dropped = spent_ns = 0
 
     def __init__(self) -> None:
         self.kinds: list[str] = []

@@ -6,6 +6,7 @@ A run is young as long as each iteration can be recorded in detail within the bu
 some seconds in all: most mistakes show soon, and what begins later than the first iterations is then seen at once too.
 Where the other iterations cost too much by themselves, the norms are taken less often, as far as that saves anything:
 those of gradients first, and last those of the parameters after a step, which show what another hand writes to.
+What the writer's thread spends counts too: it takes a core, or the interpreter, from the program.
 Every change is told in the trace, so that nothing is missed without a word.
 """
 
@@ -97,9 +98,17 @@ class Budget:
         """Leave the following iterations to the sample where detail in each of them is no longer to be borne."""
         work = self._work / self._count
         self._left -= max(cost - self.share * work, 0.0)
-        if self._left < 0 or (work >= _YOUNG_SHORT and cost > self.share * work):
+        if self._left < 0 or (work >= _YOUNG_SHORT and cost > self._own_share() * work):
             self._young = False
             self.recorder.detail_until = number + 1
+
+    def _own_share(self) -> float:
+        """The share that is left for the recorder's work in the program's own threads.
+
+        What the writer spends beside it is of the same rows: it is taken to be in proportion.
+        """
+        own, beside = self.recorder.spent, self.recorder.beside()
+        return self.share * own / (own + beside) if own > 0 else self.share
 
     def _detailed(self, number: int) -> bool:
         recorder = self.recorder
@@ -116,7 +125,7 @@ class Budget:
         price = self._price(work)
         norms, detail = recorder.norms_every, recorder.detail_every
         share = price.share(norms, detail)
-        allowed = self.share
+        allowed = self._own_share()
         if number < _EARLY and work < _SHORT:
             allowed = max(allowed, _EARLY_COST / work)
         half = max(self.most_norms, norms // 2)

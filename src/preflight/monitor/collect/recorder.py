@@ -40,6 +40,10 @@ class Sink(Protocol):
     def dropped(self) -> int:
         """Rows that could not be kept."""
 
+    @property
+    def spent_ns(self) -> int:
+        """CPU time that was spent on rows beside the program."""
+
     def close(self, end: tuple[Any, ...] | None = None) -> bool:
         """Write what waits and the closing row, and close."""
 
@@ -142,6 +146,10 @@ class Recorder(Iterations):
         if self._sink is None:
             self._sink = self._open_sink(self)
         self._sink.put_all(kind, rows)
+
+    def beside(self) -> int:
+        """Nanoseconds of CPU time that the writer has spent beside the program."""
+        return self._sink.spent_ns if self._sink is not None else 0
 
     def later(self, pending: Any, rows: Rows) -> None:
         """Hand over rows as soon as the numbers they need have come from the device."""
