@@ -44,7 +44,7 @@ class Ranges:
         plain_types(recorder.torch)  # what the quick look compares with
 
     def look(self, entry: Entry, loss: Any) -> None:
-        """Tell of each loss the lowest and the highest target, how much of their squares is of those below 0, and the share outside of 0 and 1."""
+        """Tell the lowest and the highest target of each loss, what those below 0 have of the squares, and what lies outside of 0 and 1."""
         recorder, place = self.recorder, entry.place or ""
         looks = self._looks.get(place, 0)
         root = getattr(loss, "grad_fn", None)

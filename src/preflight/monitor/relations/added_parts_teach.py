@@ -28,8 +28,8 @@ class AddedPartsTeach(Relation):
     not, as what it is added to has it. The layers that said these outputs keep their first values.
     Judged where a loss is a sum, without weights, of losses of ``torch.nn.functional`` and of something that has no
     gradients, and where gradients come to all of these losses. It is broken where what is left of the loss without them is
-    another number in each of three steps, and a layer that an optimizer holds took part in every step, with gradients
-    recorded, and never got any. A layer whose output is not used, and a number that is added on purpose, are none by themselves.
+    another number in each of three steps, and a layer that an optimizer holds took part in two steps at least, with
+    gradients recorded, and never got any. A layer whose output is not used, and a number that is added on purpose, are none by themselves.
     """
 
     name = "added-parts-teach"
@@ -117,9 +117,8 @@ class AddedPartsTeach(Relation):
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
-        yield _run(
-            lambda one, number: one, None
-        )  # a layer whose output is not used, beside a loss added up from nought
+        # A layer whose output is not used, beside a loss that is added up from nought.
+        yield _run(lambda one, number: one, None)
         yield _run(lambda one, number: one + 0.5, None)
         yield _run(lambda one, number: one + 0.1 * number, 0.5)  # a number that was measured
         yield _run(lambda one, number: one + 0.1 * number, None, apart=True)
