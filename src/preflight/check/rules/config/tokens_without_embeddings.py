@@ -177,7 +177,7 @@ _SPECIAL = (
 # Rows of well-known embeddings that no id of their tokenizer uses, since the table was padded: at least so many are free
 # (vocab_size of the published configuration, less the length of the published tokenizer).
 _SPARE = (
-    (r"pythia|gpt-neox|stablelm|mpt-", 27),  # 50,304 or more rows for 50,277 ids
+    (r"pythia|gpt-neox|stablelm|(^|[/-])mpt-", 27),  # 50,304 or more rows for 50,277 ids
     (r"olmo-1b|olmo-7b", 24),  # 50,304 for 50,280
     (r"(^|/)opt-", 7),  # 50,272 for 50,265
     (r"(^|[/-])t5-|flan-t5|t5-v1", 28),  # 32,128 for 32,100
