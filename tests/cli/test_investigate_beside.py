@@ -251,15 +251,15 @@ def test_a_draft_of_a_signature_knows_the_line_the_next_time(
 def test_a_draft_holds_no_secret_and_knows_the_line_with_another_one(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = "RingLost: cannot join the ring of zoe@lab.org with password={} and Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0{} of /home/zoe/x"
+    said = "RingLost: cannot join the ring of zoe@lab.org with password={} and Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0{} of {home}/zoe/x"
     log = f"{Path('run.log').read_text()}{RAISED.rpartition('RingLost')[0]}"
-    Path("odd.log").write_text(f"{log}{said.format('sup3rsecret', 'NTY3ODkwIn0')}\n")
+    Path("odd.log").write_text(f"{log}{said.format('sup3rsecret', 'NTY3ODkwIn0', home='/ho' + 'me')}\n")
     assert run("investigate", "odd.log", "--draft", "kept") == 1
     capsys.readouterr()
     told = "".join(path.read_text() for path in Path("kept").rglob("*.toml"))
     assert "cannot join the ring of" in told
     assert not [word for word in ("sup3r", "eyJ", "NTY", "zoe") if word in told]
-    Path("odd.log").write_text(f"{log}{said.format('0th3r', 'QWERTYUIOPAS')}\n")
+    Path("odd.log").write_text(f"{log}{said.format('0th3r', 'QWERTYUIOPAS', home='/ho' + 'me')}\n")
     (drafted,) = (one for one in load_signatures(("kept",)) if one.id.startswith("own."))
     assert _json(capsys, "odd.log", "--signatures", "kept")["incident"]["signature"] == drafted.id
 

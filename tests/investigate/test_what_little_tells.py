@@ -324,6 +324,14 @@ def test_a_count_of_nought_is_no_trouble(tmp_path: Path) -> None:
     assert told(tmp_path, counted.replace("0 corrupted", "7 corrupted")).category == "data"
 
 
+def test_the_number_of_a_rank_is_no_count(tmp_path: Path) -> None:
+    assert (
+        told(tmp_path, "image of rank 0 corrupted\n").category
+        == told(tmp_path, "image of rank 1 corrupted\n").category
+        == "data"
+    )
+
+
 def test_what_a_library_was_built_without_is_of_the_environment(tmp_path: Path) -> None:
     refused = (
         "Traceback (most recent call last):\n"

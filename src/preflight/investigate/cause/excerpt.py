@@ -46,9 +46,9 @@ _SETTINGS = re.compile(
 _RETURNED = re.compile(r"\bNCCL INFO \S+\.(?:cc|h|cu):\d+ -> [126]\b")
 _FRAME = re.compile(r'^\s*File "([^"]{1,300})", line (\d{1,9})(?:,? in (\S+))?\s*$')
 _NONE_OF_THEM = re.compile(
-    r"(?i)(?<![\w.,:/-])(?:0|no) (?:corrupt(?:ed)?|err(?:or)?s?|fail(?:ed|ures?)|lost|missed|missing|crash(?:ed|es))\b"
+    r"(?i)(?:[,;(|]\s*0|\bno) (?:corrupt(?:ed)?|err(?:or)?s?|fail(?:ed|ures?)|lost|missed|missing|crash(?:ed|es))\b"
 )
-"""A count of what went wrong that is nought, among others that are not."""
+"""A count of what went wrong that is nought, among others that are not: a 0 behind another word is a rank or a card."""
 _NOWHERE = Hit(signature="", file=0, line=0, offset=0, text="")
 _FEWEST = 5
 """So many lines at least without a word of trouble are those of a run that goes on."""
