@@ -8,6 +8,7 @@ from preflight.monitor.judging.engine import Engine
 from preflight.monitor.judging.examples import Examples
 from preflight.monitor.learn.evidence import Evidence
 from preflight.monitor.learn.statements import statements
+from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Relation, relations
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant
@@ -36,3 +37,11 @@ def test_what_is_learnt_holds_and_is_broken(kind: type[Relation]) -> None:
                 engine.see(window)
             engine.finish()
             assert bool(engine.violations()) is expected
+
+
+@pytest.mark.parametrize(("spread", "count"), [(0.02, 1), (0.45, 0)])
+def test_a_loss_that_swings_as_far_as_zero_is_not_said_to_stay_above_it(spread: float, count: int) -> None:
+    mini = Mini({"model.weight": {}})
+    losses = [0.5 + spread * (-1) ** number for number in range(40)]
+    windows = [mini.window("backward", ("loss", loss), "step optimizer0:SGD") for loss in losses]
+    assert len(learnt_of(relations()["number-sign"], windows)) == count

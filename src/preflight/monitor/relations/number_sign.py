@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from math import sqrt
 from typing import Any
 
 from preflight.monitor.mini import Mini
@@ -12,6 +13,7 @@ from preflight.monitor.window import Window
 
 _SPAN = 12
 _SETTLED = 0.97
+_CLEAR = 3.0
 
 
 class NumberSign(Relation):
@@ -19,7 +21,8 @@ class NumberSign(Relation):
 
     Learnt for each loss; those of different places in the code are told apart by their order of appearance, so that the
     lines may move. While a loss falls it tells nothing of where it ends, and many may end below zero: it counts where the
-    mean of twelve values is no longer below that of the twelve before.
+    mean of twelve values is no longer below that of the twelve before, and lies three of their standard deviations above zero.
+    What an actor is to make small swings about any value, and may have been above zero all along by chance.
     """
 
     name = "number-sign"
@@ -59,11 +62,13 @@ class NumberSign(Relation):
 
     @staticmethod
     def _settled(values: deque[float]) -> bool:
-        """Whether the loss no longer falls."""
+        """Whether the loss no longer falls, and lies clear of zero."""
         if len(values) < 2 * _SPAN:
             return False
-        told = list(values)
-        return sum(told[_SPAN:]) >= _SETTLED * sum(told[:_SPAN])
+        first, last = list(values)[:_SPAN], list(values)[_SPAN:]
+        mean = sum(last) / _SPAN
+        spread = sqrt(sum((one - mean) * (one - mean) for one in last) / _SPAN)  # a square by power may overflow
+        return mean >= max(_SETTLED * sum(first) / _SPAN, _CLEAR * spread)
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
