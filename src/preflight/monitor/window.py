@@ -157,6 +157,7 @@ class Variables(dict[int, Variable]):
         super().__init__()
         self.changes = 0
         self.roots: dict[Any, set[str]] = {}
+        self.alike: dict[str, str | None] = {}
         self.scope: str | None = None
         self.precision: str | None = None
 
@@ -164,6 +165,7 @@ class Variables(dict[int, Variable]):
         super().__setitem__(ident, variable)
         self.changes += 1
         self.roots.clear()
+        self.alike.clear()
         self.scope = self.precision = None
 
 
@@ -220,6 +222,23 @@ class Run:
             }
             self.variables.roots["trainable", optimizer] = known
         return known
+
+    def alike(self, root: str) -> str | None:
+        """A model some of whose parameters are trained, and whose parameters have the names and shapes of another's.
+
+        Returns:
+            Its root; an empty word where there is none, and None while no parameter of the other one is known.
+        """
+        known = self.variables.alike
+        if root not in known:
+            shapes: dict[str, dict[str, tuple[int, ...]]] = {}
+            for one in self.variables.values():
+                if one.kind == "parameter":
+                    shapes.setdefault(one.root, {})[one.name.partition(".")[2]] = tuple(one.shape)
+            own = shapes.get(root)
+            found = (other for other in sorted(self.trainable()) if shapes.get(other) == own)
+            known[root] = next(found, "") if own else None
+        return known[root]
 
     def roots_of(self, idents: list[int]) -> set[str]:
         """Names of the roots of some variables, those that are not known apart; not to be changed."""

@@ -127,11 +127,10 @@ class EvaluationMode(Relation):
         """The trained model that one which no optimizer holds is a copy of, by the names and shapes of its parameters."""
         root = name.split(".")[0]
         if root not in self._copies:
-            own = _parameters(root, window)
-            if not own:
+            alike = window.run.alike(root)
+            if alike is None:
                 return ""  # not known yet
-            alike = (other for other in sorted(window.run.trainable()) if _parameters(other, window) == own)
-            self._copies[root] = next(alike, "")
+            self._copies[root] = alike
         return self._copies[root]
 
     def _judge(self, name: str, passes: list[tuple[Call, str]]) -> Iterator[Example]:
@@ -173,12 +172,6 @@ class EvaluationMode(Relation):
         yield _run({"training": True, "dropouts": 1, "dropout": 1}, part="model.encoder")
         yield _over_loaders(["fetch loader1", _LEARNING] * 2)
         yield _over_loaders(["fetch loader1", ("forward average", {"context": "nograd"})])
-
-
-def _parameters(root: str, window: Window) -> dict[str, tuple[int, ...]]:
-    """The shapes of the parameters of a model by their names in it."""
-    held = (one for one in window.run.variables.values() if one.root == root and one.kind == "parameter")
-    return {one.name.partition(".")[2]: tuple(one.shape) for one in held}
 
 
 def _roots(names: set[str]) -> set[str]:

@@ -121,8 +121,7 @@ class ReferenceInEvaluation(Relation):
         root = name.split(".")[0]
         meant = root in self._retired or name in self._learns or not _normalises(call)
         if not meant:
-            own = _shapes(root, window)
-            meant = any(_shapes(other, window) == own for other in window.run.trainable())
+            meant = bool(window.run.alike(root))
         self._batchwise[name] = 0 if meant else self._batchwise.get(name, 0) + 1
         return self._batchwise[name] >= _STEPS
 
@@ -221,12 +220,6 @@ def _normalises(call: Call) -> bool:
     """Whether layers of a called model normalise by the batch, and are not there to estimate its statistics."""
     told = call.args or {}
     return bool(told.get("training")) and told.get("norm", 0) > told.get("estimating", 0)
-
-
-def _shapes(root: str, window: Window) -> dict[str, tuple[int, ...]]:
-    """The shapes of the parameters of a model by their names in it."""
-    held = (one for one in window.run.variables.values() if one.root == root and one.kind == "parameter")
-    return {one.name.partition(".")[2]: tuple(one.shape) for one in held}
 
 
 def _dropping(name: str, call: Call) -> Example:
