@@ -134,6 +134,19 @@ def test_what_leaves_by_os_exit_has_an_end_in_its_trace_also_in_a_child(tmp_path
     assert "2 trainings were recorded, each judged as one: 20, 20 steps" in done.stderr
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.parametrize("leave", ["os._exit(0)", "raise SystemExit"])
+def test_a_child_that_records_nothing_leaves_no_trace(tmp_path: Path, leave: str) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(
+        f"{NEVER_CLEARED}\nimport os\npid = os.fork()\nif not pid:\n    {leave}\nos.waitpid(pid, 0)\n"
+    )
+    preflight("monitor", "collect", "-o", "t", "--", sys.executable, "train.py", cwd=tmp_path)
+    preflight("monitor", "export", "t", "-o", "rows", cwd=tmp_path)
+    begun = [json.loads(line) for line in (tmp_path / "rows" / "begin.jsonl").read_text().splitlines()]
+    assert len({one["pid"] for one in begun}) == 1
+
+
 def test_an_exception_that_ends_the_program_is_told(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(NEVER_CLEARED + "raise ValueError('no more')\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -107,6 +108,19 @@ def test_where_cuda_has_not_begun_it_is_not_begun(now: list[float]) -> None:
     Memory(recorder).boundary()
     assert {row["device"] for row in kept.table("memory")} <= {HOST}
     assert "trouble" not in kept.rows
+
+
+def test_a_watchdog_that_ends_the_program_does_not_wait_for_the_allocator() -> None:
+    cuda = Cuda((1, 2, 3))
+    recorder, _ = recorder_with(cuda)
+    recorder.trained = True
+    memory = Memory(recorder)
+    thread = threading.Thread(target=memory.end)
+    thread.start()
+    thread.join()
+    assert cuda.asked == 0
+    memory.end()
+    assert cuda.asked == 1
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the pages of a process are read on Linux")

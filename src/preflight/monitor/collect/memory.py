@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from typing import Any
 
@@ -36,8 +37,13 @@ class Memory:
             self._read()
 
     def end(self) -> None:
-        """The program ends: the last word on the peaks."""
-        if self.recorder.iteration or self.recorder.trained:
+        """The program ends: the last word on the peaks.
+
+        Not where another thread ends it, by ``os._exit``: a watchdog does so when the main one hangs, perhaps within the
+        allocator, whose books nobody else can read then.
+        """
+        alone = threading.current_thread() is threading.main_thread()
+        if alone and (self.recorder.iteration or self.recorder.trained):
             self._read()
 
     def _read(self) -> None:

@@ -104,7 +104,7 @@ class Forwards:
         if not (recorder.detail and self.parts_wanted):
             return  # a part, where parts are not told
         thread = recorder.thread
-        if recorder.backward_depth or recorder.ended or thread.busy:
+        if recorder.backward_depth or recorder.halted or recorder.ended or thread.busy:
             return  # as ``_told`` says
         if opened[-1][2] == id(module):
             return  # what a wrapper holds and calls
@@ -213,7 +213,7 @@ class Forwards:
         recorder = self.recorder
         thread = recorder.thread
         if recorder.ended or thread.busy:
-            return  # as ``active`` says
+            return  # what began before a halt is still told
         if isinstance(begun, Entry):
             with recorder.work("forward"):
                 self._leave_root(begun, module, args, output)

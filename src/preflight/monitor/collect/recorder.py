@@ -245,16 +245,20 @@ class Recorder(Iterations):
             self.spent += int(began.elapsed_time(ended) * 1e6)
 
     def close(self, how: str, code: int | None, error: str | None) -> None:
-        """Write the closing row; nothing is recorded after it."""
+        """Write the closing row; nothing is recorded after it.
+
+        A process of which nothing was recorded, as a forked child that does not train, gets no file for its end alone.
+        """
         if self.ended or self._pid != os.getpid():
+            return
+        if self._sink is None:
+            self.ended = True
             return
         with self.work("end"):
             for act in self.at_end:
                 act()
             self.settle(PATIENCE)
         self.ended = True
-        if self._sink is None:
-            return
         with contextlib.suppress(Exception):
             now = time.monotonic_ns()
             row = (self.number(), now, self.iteration, self.step, how, code, error, self.spent, self._sink.dropped)
