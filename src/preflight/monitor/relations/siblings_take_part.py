@@ -22,7 +22,8 @@ class SiblingsTakePart(Relation):
     Judged are linear layers and convolutions: within one forward pass a layer is called several times
     with gradients recorded, and gives the same numbers each time, two passes in a row, and a layer beside it, of the same part of the
     model and made right before or after it with parameters of the same shapes, which an optimizer holds, was never called.
-    A layer that is not used at all is none by itself, nor is one that is called on several inputs.
+    A layer that is not used at all is none by itself, nor is one that is called on several inputs. The layers of a list are
+    called by number, and the turn of the next one may come later: a network that grows, or heads of tasks one after the other.
     """
 
     name = "siblings-take-part"
@@ -87,7 +88,7 @@ class SiblingsTakePart(Relation):
         made = self._order[1]
         part = layer.rpartition(".")[0]
         beside = [one for one in made if one.rpartition(".")[0] == part]
-        if not part or layer not in beside:
+        if not part or layer not in beside or layer.rpartition(".")[2].isdigit():
             return None
         at = beside.index(layer)
         for other in (*beside[at + 1 : at + 2], *beside[max(0, at - 1) : at]):
@@ -107,6 +108,8 @@ class SiblingsTakePart(Relation):
         yield [*_run(("mean", 2.0)), *same]
         both = _run(("mean", 2.0), ("scale", 2.0))[:1]
         yield [*both, *_run(("mean", 2.0), ("mean", 2.0))[:1]]  # once only
+        grown = ("pictures.0", "pictures.1")  # a network that grows: both ends of its blending are the same at first
+        yield _run((grown[0], 2.0), (grown[0], 2.0), names=grown)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -118,13 +121,19 @@ def _plain(call: Call) -> bool:
     return call.context.startswith("grad") and (call.args or {}).get("type") in _KINDS
 
 
-def _run(*calls: tuple[str, float], wide: int = 4, held: bool = True, kind: str = "Linear") -> list[Window]:
+def _run(
+    *calls: tuple[str, float],
+    wide: int = 4,
+    held: bool = True,
+    kind: str = "Linear",
+    names: tuple[str, str] = ("mean", "scale"),
+) -> list[Window]:
     """Passes of an encoder that calls layers, which give results of these norms."""
     mini = Mini(
         {
             "model.body.weight": {"shape": [8, 4]},
-            "model.mean.weight": {"shape": [4, 8]},
-            "model.scale.weight": {"shape": [wide, 8], "optimizer": 0 if held else -1},
+            f"model.{names[0]}.weight": {"shape": [4, 8]},
+            f"model.{names[1]}.weight": {"shape": [wide, 8], "optimizer": 0 if held else -1},
         }
     )
     found = []

@@ -79,7 +79,9 @@ class TrainedLeadsCopy(Relation):
             {},
             variables=(word,) if wrong else (),
             expected="a copy that is moved towards the trained network",
-            seen=f"the trained network is moved by {share:.2%} of the distance, and the copy rests" if wrong else None,
+            seen=f"the trained network is moved by {100 * (share or 0.0):.2f} % of the distance, and the copy rests"
+            if wrong
+            else None,
             call=steps[-1] if steps else None,
             detail=f"The network that {word} is a copy of is moved towards it, and not the other way" if wrong else "",
         )
