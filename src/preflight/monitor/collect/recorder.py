@@ -86,6 +86,7 @@ class Recorder(Iterations):
         self._late = Late(self)
         self.trainers = Trainers(self)
         self._pid = os.getpid()
+        self._forked = False
 
     # -- what may be recorded now
 
@@ -247,11 +248,11 @@ class Recorder(Iterations):
     def close(self, how: str, code: int | None, error: str | None) -> None:
         """Write the closing row; nothing is recorded after it.
 
-        A process of which nothing was recorded, as a forked child that does not train, gets no file for its end alone.
+        A forked child of which nothing was recorded gets no file for its end alone.
         """
         if self.ended or self._pid != os.getpid():
             return
-        if self._sink is None:
+        if self._forked and self._sink is None:
             self.ended = True
             return
         with self.work("end"):
@@ -259,6 +260,8 @@ class Recorder(Iterations):
                 act()
             self.settle(PATIENCE)
         self.ended = True
+        if self._sink is None:
+            return
         with contextlib.suppress(Exception):
             now = time.monotonic_ns()
             row = (self.number(), now, self.iteration, self.step, how, code, error, self.spent, self._sink.dropped)
@@ -267,6 +270,7 @@ class Recorder(Iterations):
     def after_fork(self) -> None:
         """Start anew in a forked child: no file yet, nothing of the parent's is written twice."""
         self._pid = os.getpid()
+        self._forked = True
         self._sink = None
         self._late = Late(self)
         self.trainers = Trainers(self)
