@@ -10,7 +10,10 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.tails import Tail
 from preflight.monitor.window import Call, Window
 
+_VALUE, _REACHED = "term.value", "term.reached"
 _TIMES = 2
+_ROUNDED = 1e-4
+"""What rounding may leave of a loss without the losses that it is the sum of, as a share of the largest of them."""
 _SUMS = ("Add", "Sub", "Neg", "Mul", "Div")
 
 
@@ -22,14 +25,14 @@ class PenaltiesHaveAGraph(Relation):
     Judged are calls of ``torch.autograd.grad`` in training that take, without a graph, the gradient of what a network says
     (its outputs, or their sum or mean, not a loss of them) with respect to an input that was made to need one. It is broken
     where a part without gradients is added to the loss of the next backward pass, twice in a row at one line. A search for
-    inputs asks for the gradient of a loss, or several times at a line, and a measure of gradients is not added to one; a loss
-    that is added up from nought on looks as if it were, where gradients are also measured in each step.
+    inputs asks for the gradient of a loss, or several times at a line, and a measure of gradients is not added to one. A loss
+    that is added up from nought on is told by its value, where it is the sum of losses of ``torch.nn.functional``; another one
+    looks as if a part were added to it, where gradients are also measured in each step.
     """
 
     name = "penalties-have-a-graph"
-    needs = frozenset({"autograd.grad", "second order", "backward", "step", "forward", "tensor"})
+    needs = frozenset({"autograd.grad", "second order", "backward", "step", "forward", "tensor", "scalar", _REACHED})
     wakes = frozenset({"autograd.grad"})
-    whole = False
     severity = "warning"
     priority = 15
     cause = "torch.autograd.grad was called without create_graph=True, so that the term on its gradients is a number"
@@ -48,6 +51,7 @@ class PenaltiesHaveAGraph(Relation):
             if told:
                 self._offset[call.place] = _has_offset(Tail(told))
         asked = window.named("autograd.grad")
+        nought = len(passes) == 1 and _is_their_sum(window)
         for call in asked:
             shapes = (call.args or {}).get("without graph")
             begun = next((one for one in passes if one.q > call.q), None)
@@ -55,7 +59,8 @@ class PenaltiesHaveAGraph(Relation):
                 continue  # a search that takes several steps
             if not shapes or begun is None or not _given(call, shapes, window):
                 continue
-            times = self._times[call.place] = self._times.get(call.place, 0) + 1 if self._offset.get(begun.place) else 0
+            added = self._offset.get(begun.place) and not nought
+            times = self._times[call.place] = self._times.get(call.place, 0) + 1 if added else 0
             wrong = times >= _TIMES
             yield Example(
                 (),
@@ -80,11 +85,13 @@ class PenaltiesHaveAGraph(Relation):
         yield _run(offset)[:1]
         yield [*_run([["Mean", [], None, []]]), *_run(offset, times=2)]  # a walk to where an energy is low
         yield [*_run([["Mean", [], None, []]]), *_run(offset, shape=[6, 3])]  # of what no network was given
+        yield _run(offset, loss=0.7)  # added up from nought on
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([["Add", [], None, [1, -1]], ["Sub", [], None, [2, 3]], *[["Mean", [], None, []]] * 2])
         yield _run([["Neg", [], None, [1]], ["Sub", [], None, [2, -1]], ["Mean", [], None, []]])
+        yield _run([["Add", [], None, [1, -1]], ["NllLoss", [], None, []]], loss=0.9)
 
 
 def _has_offset(tail: Tail) -> bool:
@@ -100,6 +107,17 @@ def _has_offset(tail: Tail) -> bool:
     return False
 
 
+def _is_their_sum(window: Window) -> bool:
+    """Whether the one loss of an iteration is worth the sum of those to which gradients came: what else is added is nought."""
+    reached = {one.object for one in window.numbers if one.name == _REACHED and one.value}
+    values = [one.value for one in window.numbers if one.name == _VALUE and one.object in reached]
+    losses = [one.value for one in window.numbers if one.name == "loss"]
+    known = [one for one in (*losses, *values) if one is not None]
+    if not reached or len(losses) != 1 or len(known) != 1 + len(reached):
+        return False
+    return abs(known[0] - sum(known[1:])) <= _ROUNDED * max(map(abs, known))
+
+
 def _given(call: Call, shapes: list[list[int]], window: Window) -> bool:
     """Whether the network that ran last was given an input of one of these shapes that needs a gradient."""
     ran = [one for one in window.named("forward") if one.q < call.q]
@@ -109,8 +127,14 @@ def _given(call: Call, shapes: list[list[int]], window: Window) -> bool:
     return any(one.requires_grad and list(one.shape) in shapes for one in within)
 
 
-def _run(tail: list[list[Any]], shape: list[int] | None = None, times: int = 1) -> list[Window]:
-    """Three steps, in each of which gradients of the inputs of a critic are taken without a graph."""
+def _run(
+    tail: list[list[Any]], shape: list[int] | None = None, times: int = 1, loss: float | None = None
+) -> list[Window]:
+    """Three steps, in each of which gradients of the inputs of a critic are taken without a graph.
+
+    Where the loss is told, so is a cross entropy of 0.7 in it.
+    """
+    word = "train.py:5#0#cross_entropy#NllLoss"
     mini = Mini({"critic.weight": {}})
     found = []
     for _ in range(3):
@@ -119,7 +143,9 @@ def _run(tail: list[list[Any]], shape: list[int] | None = None, times: int = 1) 
             ("forward critic", {"inside": (given,)}),
             *[("autograd.grad", {"args": {"without graph": [[8, 4]]}, "place": "train.py:7"})] * times,
             ("backward", {"args": {"tail": tail}}),
+            *([] if loss is None else [("scalar", _VALUE, word, 0.7), ("loss", loss)]),
             "step optimizer0:Adam",
+            *([] if loss is None else [("scalar", _REACHED, word, 1.0)]),
         )
         number = window.named("forward")[0].q
         window.tensors = [one._replace(call=number) for one in window.tensors]
