@@ -102,6 +102,22 @@ def test_a_length_that_a_program_works_out_is_asked_for_seldom_and_leaves_no_dra
     assert asked[0] == asked[1] > 0
 
 
+@pytest.mark.filterwarnings("error")
+def test_numpy_may_draw_from_another_generator_than_its_oldest() -> None:
+    oldest = numpy.random.get_bit_generator()
+    numpy.random.set_bit_generator(numpy.random.PCG64(3))
+    try:
+        before = numpy.random.get_state(legacy=False)
+        data = Counting(torch.randn(40, 5))
+        with recorded() as kept:
+            list(torch.utils.data.DataLoader(data, batch_sampler=[[0, 1], [2, 3]]))
+        assert data.asked > 0
+        assert numpy.random.get_state(legacy=False) == before
+        assert not kept.table("trouble")
+    finally:
+        numpy.random.set_bit_generator(oldest)
+
+
 def test_a_stream_is_not_asked_how_long_it_is() -> None:
     class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc]
         def __len__(self) -> int:

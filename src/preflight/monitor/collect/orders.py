@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import pickle
 import random
 import sys
 import types
@@ -157,7 +158,8 @@ def length_of(value: Any) -> int | None:
 def _undrawn() -> Iterator[None]:
     """Put the generators of the processor that everyone shares back to where they were, if they are drawn from."""
     torch, numpy = sys.modules["torch"], sys.modules.get("numpy.random")
-    own, others = random.getstate(), None if numpy is None else numpy.get_state()
+    # As a dictionary: of another generator than its oldest one numpy gives no other, and warns of that.
+    own, others = random.getstate(), None if numpy is None else numpy.get_state(legacy=False)
     with Outside(torch):
         drawn = torch.get_rng_state()
     try:
@@ -165,13 +167,8 @@ def _undrawn() -> Iterator[None]:
     finally:
         if random.getstate() != own:
             random.setstate(own)
-        if numpy is not None and _differ(numpy.get_state(), others):
+        if numpy is not None and pickle.dumps(numpy.get_state(legacy=False)) != pickle.dumps(others):
             numpy.set_state(others)
         with Outside(torch):
             if not torch.equal(torch.get_rng_state(), drawn):
                 torch.set_rng_state(drawn)
-
-
-def _differ(one: Any, other: Any) -> bool:
-    """Whether two states of numpy's shared generator are not the same."""
-    return bool(one[2:] != other[2:] or (one[1] != other[1]).any())
