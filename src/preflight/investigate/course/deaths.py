@@ -6,9 +6,11 @@ A traceback that reaches the top of a script ends its process. Where one process
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 
 from preflight.investigate.case.case import Case
-from preflight.vocabulary.log import Frame, LogFile, Raised
+from preflight.investigate.course.progress import by_file
+from preflight.vocabulary.log import Frame, LogFile, Raised, StepLine
 
 _MANY = ("elastic.", "network.", "end.child-failed", "end.mpi", "exit.")
 """What is only printed where several processes run: they may die one after the other in the same start."""
@@ -29,6 +31,7 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
     if (whole.people.world or 1) > 1 or whole.people.seen:
         several |= {index for index, file in whole.files.items() if not _of_one_rank(file)}
     several |= {ending.file for ending in whole.reading.endings if ending.file is not None}
+    steps = by_file(whole.steps, lambda one: one.file)
     died: dict[int, Raised] = {}
     found: dict[int, list[int]] = {}
     for raised in sorted(whole.reading.raised, key=lambda one: (one.hit.file, one.hit.line)):
@@ -44,11 +47,11 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
             died[file] = raised
     for event in whole.events:
         file, line = event.hit.file, event.hit.line
-        if event.id in _REFUSED and file not in several and _goes_on(whole, file, line):
+        if event.id in _REFUSED and file not in several and _goes_on(whole, steps.get(file, ()), file, line):
             found.setdefault(file, []).append(line + 1)
     for file, raised in died.items():
         # A bar at zero is drawn once more as a program ends: nothing was done behind it.
-        behind = sum(step.file == file and step.line > raised.hit.line and step.step != 0 for step in whole.steps)
+        behind = sum(step.line > raised.hit.line and step.step != 0 for step in steps.get(file, ()))
         again = whole.files[file].begun_again if file in whole.files else None
         if behind >= _STEPS or (again is not None and again > raised.hit.line):
             found.setdefault(file, []).append(raised.hit.line + 1)
@@ -67,10 +70,10 @@ def cuts_of_launchers(whole: Case) -> dict[int, list[int]]:
     for raised in whole.reading.raised:
         if raised.exception.endswith(_OF_LAUNCHERS):
             died.setdefault(raised.hit.file, []).append(raised.hit.line)
+    told = by_file((event for event in whole.events if event.id in _SETS_UP), lambda one: one.hit.file)
     found: dict[int, list[int]] = {}
     for file, lines in died.items():
-        ends = sorted(lines)
-        set_up = [event for event in whole.events if event.hit.file == file and event.id in _SETS_UP]
+        ends, set_up = sorted(lines), told.get(file, [])
         if sum(event.id == _BANNER and event.hit.line < ends[0] for event in set_up) > 1:
             continue
         cuts = {ends[bisect_left(ends, event.hit.line) - 1] + 1 for event in set_up if event.hit.line > ends[0]}
@@ -84,10 +87,11 @@ def _of_one_rank(file: LogFile) -> bool:
     return file.layout == "rank-files" and file.who.rank is not None
 
 
-def _goes_on(whole: Case, file: int, line: int) -> bool:
-    """Return whether something ran behind a line: another script that died, or steps."""
-    died = any(one.hit.file == file and one.begins is not None and one.begins > line for one in whole.reading.raised)
-    return died or sum(step.file == file and step.line > line for step in whole.steps) >= _STEPS
+def _goes_on(whole: Case, steps: Sequence[StepLine], file: int, line: int) -> bool:
+    """Return whether something ran behind a line of a file: another script that died, or steps."""
+    if sum(step.line > line for step in steps) >= _STEPS:
+        return True
+    return any(one.hit.file == file and one.begins is not None and one.begins > line for one in whole.reading.raised)
 
 
 def _at_top(raised: Raised) -> bool:

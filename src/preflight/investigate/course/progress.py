@@ -15,6 +15,8 @@ _Told = TypeVar("_Told")
 # A rank that fails lets the others finish what is under way, and a line for every step need not be printed at once.
 STEPS_BEHIND = 3
 STEPS_OF_ITS_OWN = 2
+_REDRAWN = 2
+"""So many bars at most are drawn once more as a program ends."""
 # What a scheduler ends goes on until it is killed, as a rule within half a minute of its word.
 STEPS_BEHIND_AN_END = 20
 # What an agent of torchrun says when it gives up.
@@ -68,13 +70,13 @@ class Progress:
         # The furthest step at each of these times, and every step that was told: what lies beyond the furthest came after it.
         self._furthest = list(accumulate((number for _, number in timed), max))
         self._numbers = sorted({number for _, number in timed})
-        self._steps_in = _by_file(case.steps, lambda one: one.file)
-        self._events_in = _by_file(case.events, lambda one: one.hit.file)
+        self._steps_in = by_file(case.steps, lambda one: one.file)
+        self._events_in = by_file(case.events, lambda one: one.hit.file)
         self._calm = not any(ending.code for ending in case.endings) and not any(
             event.role in ("cascade", "teardown", "confirmation") for event in case.events
         )
         self._ends = [event for event in case.events if _ends(event)]
-        self._raised = {one.hit.place for one in case.reading.raised if one.exception}
+        self._raised = {one.hit.place for one in case.raised if one.exception}
 
     def behind(self, event: Event) -> int:
         """Return how many steps beyond the one of an event were told after it, in its own file or by the clock."""
@@ -142,7 +144,13 @@ class Progress:
         """Return whether what was no number is one in the last step that the same file tells behind it."""
         if event.category != "numerical" or "nan" not in event.id or event.id == _OF_PREFERENCES:
             return False
-        behind = [one for one in self._steps_in.get(event.hit.file, ()) if one.line > event.hit.line]
+        if event.place in self._raised and self._in_file(event) < STEPS_OF_ITS_OWN:
+            return False  # an exception ends a run: a bar draws once more what was finite before it
+        steps = self._steps_in.get(event.hit.file, ())
+        behind = [one for one in steps if one.line > event.hit.line]
+        again = len(behind) <= _REDRAWN and all(one.step is not None and one.step == event.step for one in behind)
+        if again and not any(one.line == event.hit.line for one in steps):
+            return False
         last = [one.values[name] for one in behind[-1:] for name in ("loss", "grad_norm") if name in one.values]
         return bool(last) and all(isfinite(value) for value in last)
 
@@ -244,8 +252,8 @@ class Progress:
         return max((one.step for one in self.case.steps if one.step is not None), default=None)
 
 
-def _by_file(told: Iterable[_Told], file: Callable[[_Told], int]) -> dict[int, list[_Told]]:
-    """Return what was told, in its order, by the file that it stands in."""
+def by_file(told: Iterable[_Told], file: Callable[[_Told], int]) -> dict[int, list[_Told]]:
+    """Return what was told, in its order, by the file that it stands in: of thousands nobody looks through all for each."""
     found: dict[int, list[_Told]] = {}
     for one in told:
         found.setdefault(file(one), []).append(one)
