@@ -43,6 +43,11 @@ def test_trouble_that_comes_again_and_again_was_caught(tmp_path: Path, between: 
     assert told(tmp_path, text + "Error with item 12, confirm that it is there\nall is saved\n").category == category
 
 
+def test_trouble_that_is_all_that_a_program_says_was_not_caught(tmp_path: Path) -> None:
+    head = "".join(f"line {one} of the settings\n" for one in range(30))
+    assert told(tmp_path, head + "Error with the mesh, confirm that it is there\n" * 1200).category == "cannot-tell"
+
+
 def test_trouble_of_a_start_before_is_none_of_the_last_one(tmp_path: Path) -> None:
     head = "name of the model: small\nrate of learning: 0.1\nseed of the run: 4\nkind of router: plain\n"
     raised = """\
@@ -276,6 +281,47 @@ def test_what_python_ignores_ends_nothing(tmp_path: Path, before: str, name: str
     said = f"{name}: 'It' object has no attribute 'status'" if name != "KeyboardInterrupt" else f"{name}:"
     raised = f'Traceback (most recent call last):\n  File "/job/it.py", line 8, in __del__\n    self.close()\n{said}\n'
     assert told(tmp_path, before + raised).category == category
+
+
+_STEPS = "".join(f"[rank0]: step {step} loss 2.0\n[rank1]: step {step} loss 2.0\n" for step in range(1, 5))
+_CLOSES = """\
+Traceback (most recent call last):
+  File "/job/it.py", line 8, in __del__
+    self.close()
+AttributeError: 'It' object has no attribute 'status'
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Exception ignored while calling deallocator <function It.__del__ at 0x7f>:\n" + _CLOSES,
+        "Exception ignored in: <function It.__del__ at 0x7f>\n"
+        + _CLOSES
+        + "\nDuring handling of the above exception, another exception occurred:\n\n"
+        + _CLOSES.replace("AttributeError: 'It' object has no", "AttributeError: 'That' object has no"),
+    ],
+)
+def test_all_of_what_python_ignores_ends_nothing(tmp_path: Path, text: str) -> None:
+    assert told(tmp_path, _STEPS + text).category == "none"
+
+
+def test_what_python_ignores_of_one_rank_ended_another(tmp_path: Path) -> None:
+    ignored = "[rank1]: Exception ignored in: <function It.__del__ at 0x7f>\n"
+    raised = "".join(f"[rank0]: {line}\n" for line in _CLOSES.replace("__del__", "train").splitlines())
+    assert told(tmp_path, _STEPS + ignored + raised).category == "usercode"
+
+
+@pytest.mark.parametrize(
+    ("last", "category"),
+    [
+        ("FATAL:   could not open image /home/me/torch.sif: failed to retrieve path for /home/me/torch.sif\n", "environment"),
+        ("Error: docker could not start from the image lab:3\n", "cannot-tell"),
+        ("Error: could not open image 17\n", "data"),
+    ],
+)  # fmt: skip
+def test_the_image_of_a_container_is_no_sample(tmp_path: Path, last: str, category: str) -> None:
+    assert told(tmp_path, "srun: job 12 has been allocated resources\n" + last).category == category
 
 
 def test_the_last_word_behind_results_that_were_saved_decides_nothing(tmp_path: Path) -> None:

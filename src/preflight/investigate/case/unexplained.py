@@ -44,9 +44,15 @@ def any_trouble(unknown: Sequence[Unknown]) -> bool:
 
 
 def _caught(one: Unknown) -> bool:
-    """Return whether a line came so often over so long a part of its file that what it tells of was caught each time."""
+    """Return whether a line came so often over so long a part of its file that what it tells of was caught each time.
+
+    A program that says hardly anything else in between does nothing else: it only tries again.
+    """
     file, line = one.last
-    return one.first.file == file and one.count >= _OFTEN and line - one.first.line >= _LONG
+    if one.first.file != file or one.count < _OFTEN:
+        return False
+    length = line - one.first.line
+    return length >= _LONG and length - one.count >= _OFTEN
 
 
 def unexplained(unknown: Sequence[Unknown], raised: Sequence[Raised]) -> list[Unknown]:

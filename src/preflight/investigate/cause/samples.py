@@ -19,8 +19,9 @@ _NOUNS = re.compile(
 )
 _OF_OTHERS = re.compile(
     r"(?i)\bresum\w+|\bcheckpoint|\bstate(?:_dict)?\b(?<!shard state)|__\w+__|\bimplements?\b|\bruntime_env\b"
+    r"|\.(?:sif|sqsh|simg)\b|\b(?:docker|podman|singularity|apptainer|enroot|pyxis)\b"
 )
-"""What was saved of a loader is a checkpoint's, and what a class of one's own lacks the program's."""
+"""What was saved of a loader is a checkpoint's, what a class of one's own lacks the program's, and an image of a container no sample."""
 _FIELD = re.compile(
     r"['\"](?:image(?:s|_id|_path|_file|_name)?|img(?:_path|_name|_id)?|file_?(?:name|path)|path|audio(?:_path|_filepath)?|video(?:_path)?|caption|bbox(?:es)?|annotations?|categor(?:y|ies)|category_id"
     r"|segmentation|duration|transcript(?:ion)?|sentence|text|question|answers?|instruction|prompt|chosen|rejected|conversations?|messages|content)['\"]"

@@ -11,7 +11,7 @@ _FILES: tuple[tuple[str, Category], ...] = (
     (r"(?:^|[/\\'\" ])(?:train(?:ing)?|val(?:id(?:ation)?)?|test)\.bin\b", "data"),
     (r"(?:^|[/\\'\" ])data_?sets?[/\\](?!\S*(?:site-packages|checkpoint|ckpt))\S+\.(?:bin|idx|txt|jsonl?|lst)\b", "data"),
     (r"\.(pt|pth|ckpt|safetensors|bin|distcp)\b|checkpoint|state_dict", "checkpoint"),
-    (r"\.(so|dll|dylib|py|cu|cpp|h|cuh)\b|nvcc|ninja|CUDA_HOME|site-packages/\S+\.(json|txt)", "environment"),
+    (r"\.(so|dll|dylib|py|cu|cpp|h|cuh|sif|sqsh|simg)\b|nvcc|ninja|CUDA_HOME|site-packages/\S+\.(json|txt)", "environment"),
     (r"\.(jpe?g|png|tiff?|bmp|webp|gif|wav|flac|mp3|mp4|avi|npy|npz|h5|hdf5|lmdb|mdb|parquet|arrow|csv|tsv|jsonl?|txt|tar|zip"
      r"|gz|mat|nii|pkl|pickle|tfrecord|list|idx)\b|\bdata(sets?)?/|/data(sets?)?\b|annotations?|/images?\b", "data"),
 )  # fmt: skip

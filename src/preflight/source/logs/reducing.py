@@ -28,7 +28,7 @@ from preflight.source.logs.times import Stamp
 from preflight.source.logs.tracebacks import MOST_LINES, named_in, parse
 from preflight.source.logs.unfolded import unfolded
 from preflight.source.logs.witness import Witness
-from preflight.vocabulary.log import Ending, LogFile, Raised, Who
+from preflight.vocabulary.log import Ending, Hit, LogFile, Raised, Who
 
 _MOST_TRACEBACKS = 2000
 _MOST_WALKED = 4_000_000
@@ -41,8 +41,9 @@ _WORLD = re.compile(
     r"|\bMEMBER: \d{1,7}/|\b\d{1,7}/(?=\d{1,7} clients joined)|(?i:\brank)[ :=]{1,2}0(?:/| of ))(\d{1,7})\b"
 )
 _NCCL = re.compile(r"\brank (\d{1,7}) n[rR]anks (\d{1,7})\b")
-_IGNORED = b"Exception ignored in"
-"""What Python prints above a traceback that nobody can catch, as of what is deleted, and behind which it goes on."""
+_IGNORED = b"Exception ignored "
+"""What Python prints above a traceback that nobody can catch, as of what is deleted, and behind which it goes on: ``in: ...`` and,
+since 3.14, ``while calling deallocator ...``."""
 _NEAR = 1000
 
 
@@ -266,9 +267,21 @@ class Reducer:
                 hit=hit,
                 chained=parsed.chained,
                 begins=page.number(line.start),
-                ignored=_IGNORED in page.data[max(0, line.start - _NEAR) : line.start].rstrip().rpartition(b"\n")[2],
+                ignored=self._is_ignored(page, line, hit),
             )
         )
+
+    def _is_ignored(self, page: Page, line: Line, hit: Hit) -> bool:
+        """Return whether the same writer says above a traceback, or above the one that it is chained to, that it is ignored."""
+        before = self.result.raised[-1] if self.result.raised else None
+        if before is not None and before.chained and before.ignored and before.hit.who == hit.who:
+            return True
+        first = max(0, line.start - _NEAR)
+        above = page.data[first : line.start].rstrip()
+        start = above.rfind(b"\n") + 1
+        if _IGNORED not in above[start:]:
+            return False
+        return page.line(first + start, first + len(above)).head.who == line.head.who
 
     def _ending(self, page: Page, line: Line) -> bool:
         text = line.text[line.head.end :]
