@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from preflight import make_plan
+from preflight.catalog.architectures import load_model
+from preflight.catalog.hardware import load_gpu
+from preflight.cost.alternatives import alternatives
 from preflight.errors import UsageError
 from preflight.vocabulary.plan import Plan
 from preflight.vocabulary.report import Report
+from preflight.vocabulary.run import ParallelDims, RunSpec
 
 
 def _plan(report: Report) -> Plan:
@@ -74,3 +78,14 @@ def test_no_change_is_advised_that_the_host_has_no_room_for() -> None:
 
     assert "no recomputation" in changes(20_000)  # GB
     assert "no recomputation" not in changes(500)
+
+
+@pytest.mark.parametrize(("name", "half"), [("t4", "fp16"), ("a100_80gb_sxm", "bf16")])
+def test_autocast_is_advised_in_a_type_that_the_gpu_has(name: str, half: str) -> None:
+    plan = _plan(make_plan("gpt2", 8, gpu=name, sequence_length=512, precision="fp32"))
+    assert any(f"{half} autocast" in effect.change for effect in plan.sensitivities)
+    run = RunSpec(precision="fp32", optimizer="adamw", micro_batch=8, sequence_length=512)
+    model = load_model("gpt2")
+    told = {one.key: one for one in alternatives(model, run, ParallelDims(), load_gpu(name))}["autocast"]
+    assert told.change == f"{half} autocast"
+    assert told.run.precision == f"autocast-{half}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.cost.machine import half_of
 from preflight.cost.memory import estimate_memory
 from preflight.cost.optimizers import optimizer_state
 from preflight.vocabulary.hardware import Gpu
@@ -47,7 +48,7 @@ def alternatives(
     if now.peak_bytes is None or now.device_bytes is None:
         return []
     found = []
-    for key, change, cost, new_run, new_parallel in _changes(model, run, parallel):
+    for key, change, cost, new_run, new_parallel in _changes(model, run, parallel, half_of(gpu)):
         then = estimate_memory(model, new_run, new_parallel, gpu, capacity_bytes)
         if then.peak_bytes is None or then.device_bytes is None or not _lowers(now, then):
             continue
@@ -72,9 +73,9 @@ def _lowers(now: MemoryEstimate, then: MemoryEstimate) -> bool:
 
 
 def _changes(
-    model: ModelSpec, run: RunSpec, parallel: ParallelDims
+    model: ModelSpec, run: RunSpec, parallel: ParallelDims, half: str
 ) -> list[tuple[str, str, str, RunSpec, ParallelDims]]:
-    """Return (key, change, side effect, run, parallel) of every change that applies."""
+    """Return (key, change, side effect, run, parallel) of every change that applies, on a GPU of that type of 16 bits."""
     replace = msgspec.structs.replace
     changes: list[tuple[str, str, str, RunSpec, ParallelDims]] = []
 
@@ -92,7 +93,8 @@ def _changes(
         full = replace(run, recompute="full")
         add("checkpointing", "activation checkpointing of every block", "one more forward pass: about 30 % time", full)
     if run.precision in ("fp32", "tf32"):
-        add("autocast", "bf16 autocast", "lower precision in matrix products", replace(run, precision="autocast-bf16"))
+        cost = "lower precision in matrix products" + ("; needs a GradScaler" if half == "fp16" else "")
+        add("autocast", f"{half} autocast", cost, replace(run, precision=f"autocast-{half}"))
     if run.attention in ("eager", "math") and model.heads:
         add("flash", "flash attention (SDPA)", "none", replace(run, attention="flash"))
     state = optimizer_state(run.optimizer or "", run.optimizer_momentum)

@@ -148,6 +148,12 @@ def compute_dtype(run: RunSpec) -> str:
     return names.get(run.precision, {"fp8": "fp8", "fp64": "fp64"}.get(run.precision, "bf16"))
 
 
+def half_of(gpu: Gpu | None) -> str:
+    """Return the type of 16 bits that a GPU computes in; bf16 where no rate of either is known."""
+    peaks = gpu.peak_flops if gpu is not None else {}
+    return "fp16" if peaks.get("fp16") and not peaks.get("bf16") else "bf16"
+
+
 def attention_share(run: RunSpec, architecture: str) -> float:
     """Return the share of the peak that the attention kernel of a run reaches.
 

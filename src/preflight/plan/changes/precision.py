@@ -1,9 +1,10 @@
-"""Compute in bf16 instead of fp32, in fp8 instead of bf16 where the GPU can."""
+"""Compute in 16 bits instead of fp32, in fp8 instead of bf16 where the GPU can."""
 
 from __future__ import annotations
 
 import msgspec
 
+from preflight.cost.machine import half_of
 from preflight.cost.parameters import is_transformer
 from preflight.plan.changes import Change, layout_of
 from preflight.plan.request import Request
@@ -12,11 +13,12 @@ from preflight.plan.request import Request
 def options(request: Request) -> list[Change]:
     """Return the next narrower type that the GPU has."""
     run, peaks = request.run, request.cluster.gpu.peak_flops
-    if run.precision in ("fp32", "tf32") and peaks.get("bf16"):
-        changed = msgspec.structs.replace(run, precision="autocast-bf16")
-        side = "lower precision in matrix products"
+    half = half_of(request.cluster.gpu)
+    if run.precision in ("fp32", "tf32") and peaks.get(half):
+        changed = msgspec.structs.replace(run, precision=f"autocast-{half}")
+        side = "lower precision in matrix products" + ("; needs a GradScaler" if half == "fp16" else "")
         return [
-            Change(key="precision", title=f"{run.precision} -> bf16 autocast", run=changed, parallel=layout_of(request),
+            Change(key="precision", title=f"{run.precision} -> {half} autocast", run=changed, parallel=layout_of(request),
                    side_effect=side, exact=False)
         ]  # fmt: skip
     if run.finetune == "qlora":

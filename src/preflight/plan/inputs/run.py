@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from preflight.cost.machine import half_of
 from preflight.cost.networks.trace import network_step
 from preflight.cost.optimizers import known_optimizers, optimizer_state
 from preflight.cost.parameters import is_transformer
@@ -74,16 +75,14 @@ def run_of(settings: Settings, model: ModelSpec, wish: Wish, cluster: Cluster, s
 
 def _precision(settings: Settings, gpu: Gpu, assumptions: list[str]) -> str:
     """The type of numbers: as said, else that of 16 bits that the GPU computes in."""
-    has_bf16 = bool(gpu.peak_flops.get("bf16")) or not gpu.peak_flops.get("fp16")
+    half = half_of(gpu)
     given = settings.get("run.precision")
     if given is None:
-        without = "" if has_bf16 else f" (the {gpu.title} has no bfloat16)"
-        assumptions.append(f"precision {'bf16' if has_bf16 else 'fp16'} with fp32 master weights{without}")
-        return "bf16" if has_bf16 else "fp16"
+        without = "" if half == "bf16" else f" (the {gpu.title} has no bfloat16)"
+        assumptions.append(f"precision {half} with fp32 master weights{without}")
+        return half
     if given == "fp8" and gpu.peak_flops and not gpu.peak_flops.get("fp8"):
-        raise settings.error(
-            "run.precision", f"the {gpu.title} has no products of 8-bit floats", "bf16" if has_bf16 else "fp16"
-        )
+        raise settings.error("run.precision", f"the {gpu.title} has no products of 8-bit floats", half)
     return str(given)
 
 
