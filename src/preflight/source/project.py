@@ -119,24 +119,6 @@ class Project:
             return folder / (last + ".py")
         return None
 
-    def is_package(self, name: str) -> bool:
-        """Whether a dotted name is a folder of the project (a package, also without ``__init__``)."""
-        parts = name.split(".")
-        if parts[0] in LIBRARIES and parts[0] not in _ALSO_LOCAL:
-            return False
-        inside = [(base, parts) for base in self.search_path() if parts[0] not in LIBRARIES or base == self.here]
-        if self._is_root(parts[0]) and self.root is not None:
-            inside.append((self.root, parts[1:]))
-        for folder, below in inside:
-            for part in below:
-                if part not in self._names(folder):
-                    break
-                folder = folder / part
-            else:
-                if self._names(folder) and any(n.endswith(".py") for n in self._names(folder)):
-                    return True
-        return False
-
     def inside(self, path: Path) -> bool:
         """Whether a path, links followed, lies within the root."""
         if self.root is None:
