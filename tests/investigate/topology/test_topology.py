@@ -257,3 +257,13 @@ def test_processors_that_others_want_are_told(monkeypatch: pytest.MonkeyPatch, l
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     assert [("load 9.5" in one) for one in _busy()] == [True] * said
+
+
+def test_a_system_that_tells_no_load_is_not_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    from preflight.cli.investigate_.topology import _busy
+
+    def refuse() -> tuple[float, float, float]:
+        raise OSError("Load averages are unobtainable")
+
+    monkeypatch.setattr(os, "getloadavg", refuse, raising=False)
+    assert _busy() == []

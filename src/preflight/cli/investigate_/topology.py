@@ -107,9 +107,10 @@ def _strikes(faults: dict[str, list[str]], ranks: int | None, per_node: int | No
 
 def _busy() -> list[str]:
     """Say that others want the processors of this node, before its own ranks do: who has to wait for one looks slow."""
-    if not hasattr(os, "getloadavg"):
+    try:
+        load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    except (AttributeError, OSError):  # not on this system, or its kernel does not tell
         return []
-    load, processors = os.getloadavg()[0], os.cpu_count() or 1
     if load <= processors:
         return []
     said = f"the {processors} processors of this node are busy (load {load:.1f})"
