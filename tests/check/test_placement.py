@@ -172,6 +172,8 @@ for batch in torch.utils.data.DataLoader(data, batch_size=1):
         ("", "transformers[torch] >= 4.40, < 5\n", "no"),
         ("", "transformers<=4.57.1\n", "no"),
         ("", "sentence-transformers==3.0\n", "unknown"),
+        ("", "torch  # transformers==4.44.0 was too old\n", "unknown"),
+        ("", f"transformers=={'9' * 5000}\n", "unknown"),
         (", torch_dtype=torch.float32", "", "no"),
         (", dtype=torch.bfloat16", "transformers==5.1\n", "unknown"),
     ],

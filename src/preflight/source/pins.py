@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from preflight.source.project import Project
 
 _FILES = ("requirements.txt", "pyproject.toml", "setup.cfg", "setup.py", "environment.yml", "environment.yaml")
+_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
 
 
 def asked_below(project: Project, library: str, major: int) -> bool:
@@ -18,8 +19,9 @@ def asked_below(project: Project, library: str, major: int) -> bool:
     )
     for name in _FILES:
         found = project.read_data(name)
-        for asked in pattern.finditer(found[0].decode("utf-8", "replace")) if found is not None else ():
-            bounds = re.findall(r"([=<>!~]+)\s*(\d+)([\d.*]*)", asked.group(1))
+        text = _COMMENT.sub("", found[0].decode("utf-8", "replace")) if found is not None else ""
+        for asked in pattern.finditer(text):
+            bounds = re.findall(r"([=<>!~]+)\s*(\d{1,9})([\d.*]*)", asked.group(1))
             for how, first, rest in bounds:
                 below = int(first) < major
                 exactly = how == "<" and int(first) == major and not rest.strip(".0")
