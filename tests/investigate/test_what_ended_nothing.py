@@ -324,6 +324,19 @@ def test_the_image_of_a_container_is_no_sample(tmp_path: Path, last: str, catego
     assert told(tmp_path, "srun: job 12 has been allocated resources\n" + last).category == category
 
 
+@pytest.mark.parametrize(
+    ("last", "category"),
+    [
+        ("Done. Processed 997 images, Failed to read 3 images\n", "cannot-tell"),
+        ("ERROR: failed to write captions for 2 samples, continuing\n", "cannot-tell"),
+        ("ERROR: sort the samples before continuing\n", "data"),
+        ("ERROR: the dataset was not completed\n", "data"),
+    ],
+)
+def test_the_last_word_of_a_program_that_is_through_ended_nothing(tmp_path: Path, last: str, category: str) -> None:
+    assert told(tmp_path, "Loading the model\nReading the folder\n" + last).category == category
+
+
 def test_the_last_word_behind_results_that_were_saved_decides_nothing(tmp_path: Path) -> None:
     last = "Failed to draw the samples of the run\n"
     assert told(tmp_path, _WORK + last).category == "data"

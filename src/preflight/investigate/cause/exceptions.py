@@ -288,9 +288,13 @@ def meaning_of_line(text: str) -> Meaning | None:
     return Meaning(text.strip()[:200], category, "root") if category is not None else None
 
 
+_DONE = re.compile(r"(?i)\b(?<!not )(?<!never )(?:done|finished|completed|processed|succeeded)\b")
+"""That a program is through with its work: what failed in it is a count among others."""
+
+
 def meaning_of_last_line(text: str) -> Meaning | None:
     """Return what the last word of a program is about where it tells of trouble, by the file or the samples that it names."""
-    if _REPEATED.search(text) or goes_on(text) or WEB.search(text):
+    if _REPEATED.search(text) or goes_on(text) or WEB.search(text) or _DONE.search(text):
         return None
     category = category_of_file(text) or ("data" if names_samples(text) else None)
     return Meaning(_shown(text.strip()), category, "root") if category is not None else None

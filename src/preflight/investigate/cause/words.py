@@ -55,7 +55,7 @@ _WORDS: tuple[tuple[str, Category], ...] = (
     (r"torch\._dynamo|inductor|\bcompiler bug\b|[Ff]ailed to compile|\bptxas\b|[Tt]riton|[Ee]rror (?:building|compiling) extension|[Cc]ompil(?:ation|er) (?:error|failed)|nvrtc|NVRTC", "compile"),
 )  # fmt: skip
 _GOES_ON = re.compile(
-    r"^\W*(?i:warn(?:ing)?)\b|(?i:\b(?:skipp(?:ed|ing)|ignor(?:ed|ing)|fall(?:ing|s)? back|retry(?:ing)?|retries|trying again|will try)\b)"
+    r"^\W*(?i:warn(?:ing)?)\b|(?i:\b(?:skipp(?:ed|ing)|ignor(?:ed|ing)|fall(?:ing|s)? back|retry(?:ing)?|retries|trying again|will try|(?<!before )continuing)\b)"
 )
 """What a program prints of something that did not work and that it does without, or does again."""
 
