@@ -60,7 +60,7 @@ SPREAD = """\
 import lightning as L
 import torch
 from lightning.fabric.strategies import DDPStrategy, DeepSpeedStrategy, FSDPStrategy
-from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel as FSDP
+from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel as FSDP, ShardingStrategy
 from transformers import AutoModelForCausalLM
 from settings import chosen
 model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf", dtype=torch.float32)
@@ -90,6 +90,7 @@ def _spread(folder: Path, put: str, gpus: int | None = None) -> tuple[str, str |
         ("fabric = L.Fabric(devices=4, strategy=DDPStrategy())", None),
         ("fabric = L.Fabric(devices=4, strategy='auto')", None),
         ("fabric = L.Fabric(devices=1, strategy=FSDPStrategy())", None),
+        ("fabric = L.Fabric(devices=1, strategy=FSDPStrategy(sharding_strategy=ShardingStrategy.FULL_SHARD))", None),
         ("model = FSDP(model, auto_wrap_policy=chosen)", 1),
         ("model = FSDP(model, auto_wrap_policy=chosen, cpu_offload=CPUOffload(offload_params=False))", 1),
     ],
@@ -106,6 +107,12 @@ def test_states_that_each_gpu_holds_whole_do_not_fit(tmp_path: Path, put: str, g
         ("fabric = L.Fabric(devices=1, strategy=FSDPStrategy(cpu_offload=True))", None, "cpu_offload"),
         ("fabric = L.Fabric(devices=1, strategy='deepspeed_stage_3_offload')", None, "deepspeed_stage_3_offload"),
         ("fabric = L.Fabric(devices=2, strategy=FSDPStrategy(sharding_strategy='NO_SHARD'))", None, "FULL_SHARD"),
+        (
+            "fabric = L.Fabric(devices=2, strategy=FSDPStrategy(sharding_strategy=ShardingStrategy.NO_SHARD))",
+            None,
+            "FULL_SHARD",
+        ),
+        ("fabric = L.Fabric(devices=1, strategy=DeepSpeedStrategy(stage=chosen))", None, "DeepSpeedStrategy decides"),
         ("fabric = L.Fabric(devices=4, strategy=chosen)", None, "strategy that the trainer is given"),
         ("device = torch.device('cpu')\nmodel.to(device)", None, "trains on the CPU"),
     ],

@@ -92,12 +92,13 @@ def _of_lightning(given: Value) -> Fact | None:
         )
     names = {o.name.rpartition(".")[2] for o in made}
     if names == {"DeepSpeedStrategy"}:
-        stage = plain(made[0].kwargs.get("stage"), 2) if "config" not in made[0].kwargs else None
+        stage = plain(made[0].kwargs.get("stage", Known(2))) if "config" not in made[0].kwargs else None
         kind = None if stage is None else _zero(stage)
     else:
         kind = _OBJECTS.get(next(iter(names))) if len(names) == 1 else None
     how = made[0].kwargs.get("sharding_strategy")
-    if kind == "fsdp1" and how is not None and plain(how) != "FULL_SHARD":
+    named = plain(how) or str(getattr(settle(how), "name", "")).rpartition(".")[2] if how is not None else "FULL_SHARD"
+    if kind == "fsdp1" and named != "FULL_SHARD":
         return unknown("the strategy FSDPStrategy may shard otherwise than FULL_SHARD")
     if kind is not None:
         site = made[0].site
