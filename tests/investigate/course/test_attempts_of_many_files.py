@@ -93,3 +93,46 @@ def test_the_step_that_a_bar_draws_once_more_is_no_later_one(tmp_path: Path, beh
     incident = diagnose([log]).incident
     assert incident is not None
     assert incident.category == category
+
+
+_LAUNCHED = """\
+W0101 10:00:00.000000 {pid} torch/distributed/run.py:793] Setting OMP_NUM_THREADS environment variable for each process to be 1
+Num examples = 1000
+step 1 loss 2.0
+"""
+_GAVE_UP = """\
+Traceback (most recent call last):
+  File "/usr/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+Root Cause (first observed failure):
+[0]:
+  time      : 2025-01-01_10:01:00
+  host      : nodea
+  rank      : 0 (local_rank: 0)
+  exitcode  : 1 (pid: 200)
+  error_file: <N/A>
+============================================================
+"""
+
+
+def test_how_the_workers_of_a_start_ended_is_told_of_no_later_one(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    last = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    log.write_text(_LAUNCHED.format(pid=11) + _GAVE_UP + _LAUNCHED.format(pid=12) + last, encoding="utf-8")
+    incident = diagnose([log]).incident
+    assert incident is not None
+    assert len(incident.attempts) == 2
+    assert incident.category == "oom"
+    assert incident.culprit is not None
+    assert [reason.text for reason in incident.culprit.reasons if "exit" in reason.text] == []
+
+
+def test_a_start_that_runs_behind_one_that_failed_is_well(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(_LAUNCHED.format(pid=11) + _GAVE_UP + _LAUNCHED.format(pid=12) + _RAN, encoding="utf-8")
+    incident = diagnose([log]).incident
+    assert incident is not None
+    assert (incident.state, incident.category) == ("running", "none")

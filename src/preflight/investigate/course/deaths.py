@@ -71,14 +71,23 @@ def cuts_of_launchers(whole: Case) -> dict[int, list[int]]:
         if raised.exception.endswith(_OF_LAUNCHERS):
             died.setdefault(raised.hit.file, []).append(raised.hit.line)
     told = by_file((event for event in whole.events if event.id in _SETS_UP), lambda one: one.hit.file)
+    ended: dict[int, list[int]] = {}
+    for ending in whole.reading.endings:
+        if ending.file is not None and ending.line is not None:
+            ended.setdefault(ending.file, []).append(ending.line)
     found: dict[int, list[int]] = {}
     for file, lines in died.items():
         ends, set_up = sorted(lines), told.get(file, [])
         if sum(event.id == _BANNER and event.hit.line < ends[0] for event in set_up) > 1:
             continue
-        cuts = {ends[bisect_left(ends, event.hit.line) - 1] + 1 for event in set_up if event.hit.line > ends[0]}
-        if cuts:
-            found[file] = sorted(cuts)
+        again: dict[int, int] = {}
+        for line in sorted((event.hit.line for event in set_up if event.hit.line > ends[0]), reverse=True):
+            again[ends[bisect_left(ends, line) - 1]] = line
+        if again:  # below what it raises, a launcher prints how its workers ended
+            cuts = (
+                max([end, *(one for one in ended.get(file, ()) if end < one < line)]) for end, line in again.items()
+            )
+            found[file] = sorted(cut + 1 for cut in cuts)
     return found
 
 
