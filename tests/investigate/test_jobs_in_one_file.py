@@ -47,3 +47,13 @@ def test_a_rank_that_died_and_speaks_again_was_started_anew(tmp_path: Path) -> N
     assert incident is not None
     first, _ = incident.attempts
     assert first.category == "environment"
+
+
+def test_a_rank_that_logs_what_it_dies_of_was_started_once(tmp_path: Path) -> None:
+    raised = _DIED.partition("\n")[2]
+    for rank in range(2):
+        (tmp_path / f"rank_{rank}.log").write_text(_RAN + raised + "tracker: run finished\n" + raised, encoding="utf-8")
+    incident = diagnose(tmp_path).incident
+    assert incident is not None
+    assert len(incident.attempts) == 1
+    assert incident.attempts[0].last_step == 8

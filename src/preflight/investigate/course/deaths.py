@@ -28,7 +28,8 @@ _STEPS = 2
 def cuts_of(whole: Case) -> dict[int, list[int]]:
     """Return for each file that one process wrote the lines behind those with which it died, where it speaks again."""
     several = {event.hit.file for event in whole.events if event.id.startswith(_MANY)}
-    if (whole.people.world or 1) > 1 or whole.people.seen:
+    ranks = (whole.people.world or 1) > 1 or bool(whole.people.seen)
+    if ranks:
         several |= {index for index, file in whole.files.items() if not _of_one_rank(file)}
     several |= {ending.file for ending in whole.reading.endings if ending.file is not None}
     steps = by_file(whole.steps, lambda one: one.file)
@@ -39,7 +40,13 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
         if file in several or not _at_top(raised) or raised.begins is None:
             continue
         before = died.get(file)
-        if before is not None and raised.begins > before.hit.line + 1 and _script(before) == _script(raised):
+        if (
+            before is not None
+            and raised.begins > before.hit.line + 1
+            and _script(before) == _script(raised)
+            # What a rank logged before it died of it is told twice: another start of it would have done something.
+            and (not ranks or any(before.hit.line < step.line < raised.begins for step in steps.get(file, ())))
+        ):
             found.setdefault(file, []).append(before.hit.line + 1)
         if raised.chained:
             died.pop(file, None)
