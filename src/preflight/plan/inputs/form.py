@@ -95,7 +95,7 @@ _RUN = (
     _count("run.global_batch"),
     _count("run.gradient_accumulation", "--accumulate", help="Forward passes per optimizer step."),
     _text("run.precision", "--precision", shown="P", choices=get_args(Precision),
-          help="fp32, tf32, autocast-bf16, bf16 (default; fp32 master weights), pure-bf16, fp16, fp8 ..."),
+          help="fp32, tf32, autocast-bf16, bf16 (default, fp16 where the GPU has no bf16; fp32 master weights), pure-bf16, fp8 ..."),
     _text("run.optimizer", "--optimizer", shown="NAME", help="adamw (default), adam, sgd, lion, adafactor, adamw8bit ..."),
     _amount("run.optimizer_momentum", above=None, least=0.0),
     _text("run.attention", "--attention", shown="KIND", choices=get_args(Attention),
