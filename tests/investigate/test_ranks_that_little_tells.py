@@ -209,3 +209,11 @@ def test_the_first_process_that_mpirun_saw_end_is_named(incident_of) -> None:  #
         "the job to be terminated. The first process to do so was:\n\n  Process name: [[15284,1],35]\n  Exit code:    255\n"
     )
     assert incident_of(log=told).culprit.ranks == (35,)
+
+
+def test_processes_without_ranks_that_fail_alike_are_not_counted_as_none(incident_of) -> None:  # type: ignore[no-untyped-def]
+    header = 'Traceback (most recent call last):\n  File "/opt/app/train.py", line 9, in <module>\n    main()\n'
+    full = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU {} has a total capacity of 79.11 GiB of which 1.11 GiB is free.\n"
+    culprit = incident_of(log="step 1 loss 2.0\n" + 2 * header + full.format(0) + full.format(1)).culprit
+    assert not culprit.ranks
+    assert "all processes that write into the same file name the same cause" in culprit.reasons[0].text

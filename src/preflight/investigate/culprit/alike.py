@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from preflight.investigate.case.case import Event
 from preflight.investigate.course.interrupted import interrupts_in
 from preflight.investigate.culprit.exit_code import crashed_alike
-from preflight.investigate.culprit.groups import NEARLY_ALL, groups_of
+from preflight.investigate.culprit.groups import NEARLY_ALL, Group, groups_of
 from preflight.investigate.culprit.vote import Scene, Vote, before, from_dump, is_wait
 
 
@@ -38,7 +38,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
             yield Vote(
                 kind="common-cause",
                 strength=group.share,
-                text=f"all {len(group.ranks)} ranks name the same cause at the same time: {group.title}",
+                text=f"{_all_of(group)} name the same cause at the same time: {group.title}",
                 quotes=quotes,
             )
         for node in group.nodes:
@@ -50,6 +50,11 @@ def votes(scene: Scene) -> Iterator[Vote]:
                 text=f"all {len(ranks)} ranks of it name the same cause, and those of other nodes do not: {group.title}",
                 quotes=quotes,
             )
+
+
+def _all_of(group: Group) -> str:
+    """Return who is in a group of everybody; what one file holds without ranks is of as many processes as write into it."""
+    return f"all {len(group.ranks)} ranks" if group.ranks else "all processes that write into the same file"
 
 
 def _nodes_told(scene: Scene, told: Sequence[Event]) -> tuple[str, ...]:
