@@ -133,6 +133,8 @@ class LossInputFits(Relation):
 
 def misfit(tail: Tail, node: Node) -> Misfit | None:
     """What is wrong with one operation of the end of a graph, or None."""
+    if not node.below:
+        return None  # what it was given was not told
     if node.name in ("LogSoftmax", "BinaryCrossEntropyWithLogits") or _is_log_softmax(tail, node):
         return _twice(tail, node) or _summed(tail, node)
     if node.name in _LOG_LOSSES:
