@@ -71,9 +71,8 @@ class Network:
         self._added = _added_modules(reading)
         try:
             self.total = self._module(model, "", 1, set())
-            if not self.total or (
-                len(self._seen) < 2 and not self.leaves
-            ):  # what is trained has parameters: they were made out of sight
+            # What is trained has parameters: where none is found they were made out of sight.
+            if not self.total or (len(self._seen) < 2 and not self.leaves):
                 raise Unsized("the layers of the model were not seen")
         except Unsized as error:
             self.total, self.reason = None, str(error).lstrip(".")
