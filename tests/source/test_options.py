@@ -7,7 +7,7 @@ import textwrap
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from preflight.errors import UsageError
@@ -107,6 +107,10 @@ OPTION = st.fixed_dictionaries(
 )
 
 
+_AS_TEXT = {"short": None, "action": None, "default": "7", "dest": "elsewhere"}
+
+
+@example([{"name": "lr", "kind": "str", **_AS_TEXT}, {"name": "batch_size", "kind": "int", **_AS_TEXT}], False)
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(OPTION, min_size=1, max_size=4, unique_by=(lambda o: o["name"], lambda o: o["short"] or o["name"])),

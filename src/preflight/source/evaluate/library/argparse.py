@@ -256,8 +256,10 @@ def namespace_of(m: Machine, parser: Parser, node: Any, line: tuple[str, ...] | 
     namespace.open_args = parser.open
     for option in parser.options:
         if option.action not in ("help", "version"):
-            value = default_of(m, parser, option)
-            namespace.attrs.setdefault(option.dest, value)  # two flags for one name: the first declared default holds
+            # Two flags for one name: the first declared default holds, and as text that both have is read by each type in turn.
+            before = namespace.attrs.get(option.dest)
+            if before is None or _is_text_of(before, option.default):
+                namespace.attrs[option.dest] = default_of(m, parser, option)
     for name, value in parser.defaults.items():
         namespace.attrs.setdefault(name, value)
     if parser.subdest:
@@ -270,6 +272,14 @@ def namespace_of(m: Machine, parser: Parser, node: Any, line: tuple[str, ...] | 
 
     parse_line(m, parser, namespace, list(line), partial, UsageError)
     return namespace
+
+
+def _is_text_of(value: Value, default: Value | None) -> bool:
+    """Whether a value is the very text that an option has as its default: argparse has not converted it yet."""
+    held, text = settle(value), settle(default) if default is not None else None
+    return (
+        isinstance(held, Known) and isinstance(text, Known) and isinstance(text.value, str) and held.value == text.value
+    )
 
 
 def _merge_subparser(m: Machine, namespace: Obj, inner: Parser, node: Any) -> None:
