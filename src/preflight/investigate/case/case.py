@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TypeVar
 
 import msgspec
 
@@ -14,6 +16,8 @@ from preflight.investigate.stacks.grouping import StackEvidence
 from preflight.vocabulary.incident import Clock, Quote
 from preflight.vocabulary.log import DATED, Ending, Hit, LogFile, NodeEvent, Place, Raised, Reading, StepLine
 from preflight.vocabulary.signature import Category, Role, Signature
+
+_Told = TypeVar("_Told")
 
 # How far clocks of nodes are taken to be apart that no marker joins, in seconds.
 UNKNOWN_SKEW = 2.0
@@ -91,6 +95,11 @@ class Case:
         found = self.files.get(file) if file is not None else None
         return found.path if found is not None else "?"
 
+    @cached_property
+    def steps_in(self) -> dict[int, list[StepLine]]:
+        """The steps by the file that tells them."""
+        return by_file(self.steps, lambda one: one.file)
+
     def lines_behind(self, hit: Hit) -> int:
         """Return how many lines of its file stand behind a line."""
         found = self.files.get(hit.file)
@@ -127,6 +136,14 @@ class Case:
             if at >= 0:
                 return numbers[at]
         return None
+
+
+def by_file(told: Iterable[_Told], file: Callable[[_Told], int]) -> dict[int, list[_Told]]:
+    """Return what was told, in its order, by the file that it stands in: of thousands nobody looks through all for each."""
+    found: dict[int, list[_Told]] = {}
+    for one in told:
+        found.setdefault(file(one), []).append(one)
+    return found
 
 
 def _times(reading: Reading) -> Iterator[float | None]:

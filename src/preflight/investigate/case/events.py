@@ -107,10 +107,9 @@ def events_of_excerpts(case: Case, known: Sequence[Event]) -> list[Event]:
     """Return the lines of short texts that speak of trouble, for where nothing else was recognized than what is harmless."""
     near = range(-_RIGHT_BELOW, _RIGHT_BELOW + 1)
     harmless = {(event.hit.file, event.hit.line + off) for event in known for off in near}
-    stepping = {step.file for step in case.reading.steps}
     found = []
     for file in case.reading.files:
-        if file.index in stepping:
+        if file.index in case.steps_in:
             continue
         for line, text, category, role in telling(file):
             if (file.index, line) in harmless:

@@ -94,7 +94,7 @@ def _is_last_word(case: Case, unknown: Unknown) -> bool:
         return False
     file = unknown.first.file
     done = (hit for hit in case.reading.hits if hit.file == file and _is_done(case, hit))
-    return not any(step.file == file for step in case.reading.steps) and not any(done)
+    return file not in case.steps_in and not any(done)
 
 
 def _is_done(case: Case, hit: Hit) -> bool:

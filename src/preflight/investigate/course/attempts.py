@@ -9,10 +9,9 @@ from itertools import chain
 
 import msgspec
 
-from preflight.investigate.case.case import Case, Event
+from preflight.investigate.case.case import Case, Event, by_file
 from preflight.investigate.cause.category import Decided
 from preflight.investigate.course.deaths import cuts_of, cuts_of_launchers
-from preflight.investigate.course.progress import by_file
 from preflight.investigate.course.state import state_of
 from preflight.investigate.culprit.vote import Scene
 from preflight.vocabulary.incident import Attempt, Culprit
@@ -38,7 +37,6 @@ class Cuts:
         self.given = {file.index: file.who.attempt for file in whole.reading.files if file.who.attempt is not None}
         self.first = min(self.given.values(), default=0)
         self.lines = _cuts(whole, set(self.given))
-        self._steps = by_file(whole.reading.steps, lambda one: one.file)
         self._raised = by_file(whole.reading.raised, lambda one: one.hit.file)
         for file, lines in chain(cuts_of(whole).items(), cuts_of_launchers(whole).items()):
             if file not in self.given:
@@ -76,7 +74,7 @@ class Cuts:
         place = bisect_left(known, line)
         if place == len(known):
             return False
-        done = any(line <= step.line < known[place] for step in self._steps.get(file, ()))
+        done = any(line <= step.line < known[place] for step in self.whole.steps_in.get(file, ()))
         return not done and not any(line <= one.hit.line < known[place] for one in self._raised.get(file, ()))
 
     def _times(self) -> list[float]:

@@ -6,11 +6,9 @@ A traceback that reaches the top of a script ends its process. Where one process
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 
-from preflight.investigate.case.case import Case
-from preflight.investigate.course.progress import by_file
-from preflight.vocabulary.log import Frame, LogFile, Raised, StepLine
+from preflight.investigate.case.case import Case, by_file
+from preflight.vocabulary.log import Frame, LogFile, Raised
 
 _MANY = ("elastic.", "network.", "end.child-failed", "end.mpi", "exit.")
 """What is only printed where several processes run: they may die one after the other in the same start."""
@@ -32,7 +30,7 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
     if ranks:
         several |= {index for index, file in whole.files.items() if not _of_one_rank(file)}
     several |= {ending.file for ending in whole.reading.endings if ending.file is not None}
-    steps = by_file(whole.steps, lambda one: one.file)
+    steps = whole.steps_in
     died: dict[int, Raised] = {}
     found: dict[int, list[int]] = {}
     for raised in sorted(whole.reading.raised, key=lambda one: (one.hit.file, one.hit.line)):
@@ -54,7 +52,7 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
             died[file] = raised
     for event in whole.events:
         file, line = event.hit.file, event.hit.line
-        if event.id in _REFUSED and file not in several and _goes_on(whole, steps.get(file, ()), file, line):
+        if event.id in _REFUSED and file not in several and _goes_on(whole, file, line):
             found.setdefault(file, []).append(line + 1)
     for file, raised in died.items():
         # A bar at zero is drawn once more as a program ends: nothing was done behind it.
@@ -73,18 +71,17 @@ def cuts_of_launchers(whole: Case) -> dict[int, list[int]]:
     """
     if len(whole.people.nodes) > 1:
         return {}
-    died: dict[int, list[int]] = {}
-    for raised in whole.reading.raised:
-        if raised.exception.endswith(_OF_LAUNCHERS):
-            died.setdefault(raised.hit.file, []).append(raised.hit.line)
+    died = by_file(
+        (one for one in whole.reading.raised if one.exception.endswith(_OF_LAUNCHERS)), lambda one: one.hit.file
+    )
     told = by_file((event for event in whole.events if event.id in _SETS_UP), lambda one: one.hit.file)
     ended: dict[int, list[int]] = {}
     for ending in whole.reading.endings:
         if ending.file is not None and ending.line is not None:
             ended.setdefault(ending.file, []).append(ending.line)
     found: dict[int, list[int]] = {}
-    for file, lines in died.items():
-        ends, set_up = sorted(lines), told.get(file, [])
+    for file, raised in died.items():
+        ends, set_up = sorted(one.hit.line for one in raised), told.get(file, [])
         if sum(event.id == _BANNER and event.hit.line < ends[0] for event in set_up) > 1:
             continue
         again: dict[int, int] = {}
@@ -103,9 +100,9 @@ def _of_one_rank(file: LogFile) -> bool:
     return file.layout == "rank-files" and file.who.rank is not None
 
 
-def _goes_on(whole: Case, steps: Sequence[StepLine], file: int, line: int) -> bool:
+def _goes_on(whole: Case, file: int, line: int) -> bool:
     """Return whether something ran behind a line of a file: another script that died, or steps."""
-    if sum(step.line > line for step in steps) >= _STEPS:
+    if sum(step.line > line for step in whole.steps_in.get(file, ())) >= _STEPS:
         return True
     return any(one.hit.file == file and one.begins is not None and one.begins > line for one in whole.reading.raised)
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
 from itertools import accumulate
 from math import isfinite
-from typing import TypeVar
 
-from preflight.investigate.case.case import Case, Event
-
-_Told = TypeVar("_Told")
+from preflight.investigate.case.case import Case, Event, by_file
 
 # A rank that fails lets the others finish what is under way, and a line for every step need not be printed at once.
 STEPS_BEHIND = 3
@@ -70,7 +66,6 @@ class Progress:
         # The furthest step at each of these times, and every step that was told: what lies beyond the furthest came after it.
         self._furthest = list(accumulate((number for _, number in timed), max))
         self._numbers = sorted({number for _, number in timed})
-        self._steps_in = by_file(case.steps, lambda one: one.file)
         self._events_in = by_file(case.events, lambda one: one.hit.file)
         self._calm = not any(ending.code for ending in case.endings) and not any(
             event.role in ("cascade", "teardown", "confirmation") for event in case.events
@@ -146,7 +141,7 @@ class Progress:
             return False
         if event.place in self._raised and self._in_file(event) < STEPS_OF_ITS_OWN:
             return False  # an exception ends a run: a bar draws once more what was finite before it
-        steps = self._steps_in.get(event.hit.file, ())
+        steps = self.case.steps_in.get(event.hit.file, ())
         behind = [one for one in steps if one.line > event.hit.line]
         again = len(behind) <= _REDRAWN and all(one.step is not None and one.step == event.step for one in behind)
         if again and not any(one.line == event.hit.line for one in steps):
@@ -158,7 +153,7 @@ class Progress:
         """Return whether a value that is no number is the last that a file tells of a step: that a run ends mends nothing."""
         if event.category != "numerical" or "nan" not in event.id or event.role != "root":
             return False
-        behind = any(one.line > event.hit.line for one in self._steps_in.get(event.hit.file, ()))
+        behind = any(one.line > event.hit.line for one in self.case.steps_in.get(event.hit.file, ()))
         return event.id == _OF_PREFERENCES or not behind
 
     def _of_a_start(self, event: Event) -> bool:
@@ -185,7 +180,7 @@ class Progress:
             return True
         if event.time is not None or event.hit.file in self._ranks_in:
             return False
-        told = len(self.case.steps) - len(self._steps_in.get(event.hit.file, ()))
+        told = len(self.case.steps) - len(self.case.steps_in.get(event.hit.file, ()))
         return self._calm and told >= STEPS_BEHIND
 
     def _went_on(self, event: Event) -> bool:
@@ -213,7 +208,7 @@ class Progress:
             return False
         behind = event.hit.line + _SET_UP
         # Who counts steps, and counts none behind it, may save as it gives up.
-        counted = [step.line for step in self._steps_in.get(file, ())]
+        counted = [step.line for step in self.case.steps_in.get(file, ())]
         gave_up = bool(counted) and max(counted) < event.hit.line
         work = [name for name in _DONE if not (gave_up and name == _SAVED)]
         return any(one.id in work and one.hit.line >= behind for one in self._events_in.get(file, ()))
@@ -250,14 +245,6 @@ class Progress:
     def last_step(self) -> int | None:
         """The last step that was told."""
         return max((one.step for one in self.case.steps if one.step is not None), default=None)
-
-
-def by_file(told: Iterable[_Told], file: Callable[[_Told], int]) -> dict[int, list[_Told]]:
-    """Return what was told, in its order, by the file that it stands in: of thousands nobody looks through all for each."""
-    found: dict[int, list[_Told]] = {}
-    for one in told:
-        found.setdefault(file(one), []).append(one)
-    return found
 
 
 def _tables(case: Case) -> dict[int, int]:
