@@ -45,11 +45,10 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
     Exit codes: 0 healthy, 1 failure found, 2 misuse, 3 the logs do not tell.
     """
     from preflight.check.files.source_lines import SourceLines
-    from preflight.cli.parts.beside import sorted_out, unread, with_reports
+    from preflight.cli.parts.beside import investigated, sorted_out, with_reports
     from preflight.cli.parts.drafts import write_drafts
     from preflight.cli.parts.recording import catalog
     from preflight.cli.parts.writing import EXIT_CODES, answer, remark, writing_of
-    from preflight.investigate.diagnose import diagnose
 
     look = writing_of(given)
     if not paths:
@@ -69,11 +68,7 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
     if given["follow"]:
         report = _followed(beside.logs or paths, signatures, look)
     else:
-        report = (
-            diagnose(beside.logs, signatures=signatures, engine=given["engine"])
-            if beside.logs
-            else unread(paths, beside)
-        )
+        report = investigated(paths, beside, signatures, given["engine"])
     if given["script"] is not None:
         report = _beside(report, given["script"])
     report = with_reports(report, beside, script_given=given["script"] is not None)

@@ -12,7 +12,6 @@ from preflight.investigate.answers import Answer, Facts
 from preflight.vocabulary.tree import Leaf, Question, Step, Tree, Walk
 
 FIRST = "triage"
-UNTOLD = "not known"
 _MOST = 100
 
 
@@ -80,7 +79,7 @@ def walk_text(walked: Walk, width: int = 100) -> str:
 
     lines: list[str] = []
     for step in walked.steps:
-        lines += textwrap.wrap(f"{step.text} {step.answer or UNTOLD}: {step.because}", width, subsequent_indent="  ")
+        lines += textwrap.wrap(f"{step.text} {step.said}: {step.because}", width, subsequent_indent="  ")
         for quote in step.quotes[:1]:
             place = f"{quote.path}:{quote.line}: "
             said = " ".join(quote.text.split())

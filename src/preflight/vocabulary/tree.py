@@ -66,6 +66,11 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     quotes: tuple[Quote, ...] = ()
     by_person: bool = False
 
+    @property
+    def said(self) -> str:
+        """The answer, or that there is none."""
+        return self.answer or "not known"
+
 
 class Walk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A way through the trees.

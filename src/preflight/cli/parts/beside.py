@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -127,17 +127,24 @@ def incident_of(paths: Sequence[str], signatures: Sequence[str] = ()) -> Report:
     Raises:
         InputError: A path is not there, or a report is damaged or of another schema.
     """
-    from preflight.investigate.diagnose import diagnose
     from preflight.investigate.saved import report_for
 
     if not names_a_trace(paths):
         return report_for(paths, signatures)
     beside = sorted_out(paths)
-    report = diagnose(beside.logs, signatures=signatures) if beside.logs else unread(paths, beside)
-    return with_reports(report, beside, script_given=False)
+    return with_reports(investigated(paths, beside, signatures), beside, script_given=False)
 
 
-def unread(paths: Sequence[str], beside: Beside) -> Report:
+def investigated(
+    paths: Sequence[str], beside: Beside, signatures: Sequence[str], engine: Literal["local", "ray"] = "local"
+) -> Report:
+    """Return the investigation of the logs among what was given; of a run without any, of what its traces tell."""
+    from preflight.investigate.diagnose import diagnose
+
+    return diagnose(beside.logs, signatures=signatures, engine=engine) if beside.logs else _unread(paths, beside)
+
+
+def _unread(paths: Sequence[str], beside: Beside) -> Report:
     """Return the investigation of a run of which no log was given.
 
     Its traces tell how it ended. An error that the monitor found comes before that: the program may have been ended

@@ -128,7 +128,7 @@ def walk_section(canvas: Canvas, walk: Walk) -> None:
     """Add the way that the evidence took through the decision trees."""
     canvas.heading("THE WAY THROUGH THE DECISION TREES")
     for number, step in enumerate(walk.steps, 1):
-        canvas.write(f"{one_line(step.text)} {clean(step.answer or 'not known')}", indent=2, first=f"{number}. ")
+        canvas.write(f"{one_line(step.text)} {clean(step.said)}", indent=2, first=f"{number}. ")
         canvas.write(one_line(step.because), indent=5)
         for quote in step.quotes[:1]:
             canvas.write(quote_line(quote, canvas.width), indent=5, style="dim")

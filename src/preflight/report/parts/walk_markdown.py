@@ -15,9 +15,7 @@ def walk_lines(walk: Walk, level: str, escape: Words, code: Words) -> list[str]:
     lines = [f"{level}# The way through the decision trees", ""]
     for number, step in enumerate(walk.steps, 1):
         place = f" {code(quote_place(step.quotes[0]))}" if step.quotes else ""
-        lines.append(
-            f"{number}. {escape(step.text)} **{escape(step.answer or 'not known')}**: {escape(step.because)}{place}"
-        )
+        lines.append(f"{number}. {escape(step.text)} **{escape(step.said)}**: {escape(step.because)}{place}")
     lines.append("")
     if walk.leaf is not None:
         lines += [f"**{escape(walk.leaf.text)}**", "", *(f"- {escape(text)}" for text in walk.leaf.next), ""]

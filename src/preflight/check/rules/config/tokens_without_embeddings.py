@@ -135,18 +135,17 @@ def _added(context: Context) -> Iterator[Finding]:
         tokenizer = next((o for o in options_of(event.receiver, limit=3) if isinstance(o, Obj)), None)
         if event.context.shadow or tokenizer is None or "okenizer" not in tokenizer.name:
             continue
-        held = _held(_checkpoint(context, tokenizer))
+        checkpoint = _checkpoint(context, tokenizer)
+        held = _held(checkpoint)
         tokens = [token for token in _new_tokens(event) if token not in held]
-        if len(tokens) <= _spare(_checkpoint(context, tokenizer)):
+        if len(tokens) <= _spare(checkpoint):
             continue
         mine = [
             m
             for m in models
-            if not m.context.shadow
-            and same_guards(m, event)
-            and _checkpoint(context, m) == _checkpoint(context, tokenizer)
+            if not m.context.shadow and same_guards(m, event) and _checkpoint(context, m) == checkpoint
         ]
-        if not mine or _checkpoint(context, tokenizer) is None:
+        if not mine or checkpoint is None:
             continue
         yield context.finding(
             RULE,
