@@ -1,6 +1,6 @@
 """Write the trees named by the corpus manifests from local clones, with plain git.
 
-Usage: python materialise.py CLONES TARGET [scripts|heldout|heldout2|heldout3|heldout4|heldout5|heldout6|bugs ...]
+Usage: python materialise.py CLONES TARGET [scripts|heldout|heldout2|...|bugs ...]
 
 CLONES holds one clone per repository, bare or not, called owner+name, owner/name or name.
 """
@@ -19,6 +19,8 @@ else:
     import tomli as tomllib
 
 HERE = Path(__file__).resolve().parent
+#: The manifests that name scripts, in the order in which they were drawn.
+LISTS = ("scripts", *sorted(path.stem for path in HERE.glob("heldout*.toml")), "bugs")
 #: What a reader of a training script can follow: code, and the configuration it reads.
 SUFFIXES = {".py", ".yaml", ".yml", ".json", ".toml", ".ipynb"}
 #: A bigger file is data, not configuration.
@@ -104,16 +106,7 @@ def main(arguments: list[str]) -> None:
     if not arguments[1:]:
         raise SystemExit(__doc__)
     clones, target = Path(arguments[0]), Path(arguments[1])
-    for name in arguments[2:] or [
-        "scripts",
-        "heldout",
-        "heldout2",
-        "heldout3",
-        "heldout4",
-        "heldout5",
-        "heldout6",
-        "bugs",
-    ]:
+    for name in arguments[2:] or LISTS:
         for folder, (repository, commit, paths) in trees(name).items():
             count = write_tree(git_dir(clones, repository), commit, target / folder)
             missing = [path for path in paths if not (target / folder / path).is_file()]

@@ -24,6 +24,8 @@ try:
 except ModuleNotFoundError:
     import tomli as tomllib
 
+from materialise import LISTS
+
 from preflight.check.asked import Options
 from preflight.check.examine import examine_named
 from preflight.check.selection import Selection
@@ -111,16 +113,7 @@ def bugs(target: Path) -> None:
 
 def main() -> int:
     """Measure one list."""
-    if len(sys.argv) != 3 or sys.argv[2] not in (
-        "scripts",
-        "heldout",
-        "heldout2",
-        "heldout3",
-        "heldout4",
-        "heldout5",
-        "heldout6",
-        "bugs",
-    ):
+    if len(sys.argv) != 3 or sys.argv[2] not in LISTS:
         print(__doc__, file=sys.stderr)
         return 2
     target = Path(sys.argv[1])

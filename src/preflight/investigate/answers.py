@@ -14,6 +14,7 @@ import msgspec
 from preflight.vocabulary.finding import Scalar
 from preflight.vocabulary.incident import Incident, Quote
 from preflight.vocabulary.log import Reading
+from preflight.vocabulary.quantity import format_share
 
 BUSY = 0.6
 """Share of the time above which a card counts as busy."""
@@ -203,7 +204,7 @@ def scope(facts: Facts) -> Answer:
         if culprit.ranks
         else ", ".join(culprit.nodes) or "nobody in particular"
     )
-    return Answer(incident.scope, f"{who} began it ({100 * culprit.confidence:.0f} %)", _quotes(incident))
+    return Answer(incident.scope, f"{who} began it ({format_share(culprit.confidence)})", _quotes(incident))
 
 
 def category(facts: Facts) -> Answer:
@@ -312,7 +313,7 @@ def device_busy(facts: Facts) -> Answer:
     value = facts.observed.get("gpu_utilisation")
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return UNKNOWN
-    return _yes(value >= BUSY, f"the card is busy {100 * value:.0f} % of the time")
+    return _yes(value >= BUSY, f"the card is busy {format_share(value)} of the time")
 
 
 def clocks_fine(facts: Facts) -> Answer:
@@ -341,7 +342,7 @@ def states_large(facts: Facts) -> Answer:
     value = facts.observed.get("optimizer_share")
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return UNKNOWN
-    return _yes(value >= LARGE, f"optimizer states are {100 * value:.0f} % of the card")
+    return _yes(value >= LARGE, f"optimizer states are {format_share(value)} of the card")
 
 
 def _values(facts: Facts, name: str) -> list[float]:

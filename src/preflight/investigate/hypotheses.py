@@ -15,6 +15,7 @@ from preflight.catalog.experiment_files import load_experiments
 from preflight.errors import UsageError, nearest
 from preflight.vocabulary.experiment import Experiment
 from preflight.vocabulary.incident import Hypothesis, Incident, NextStep
+from preflight.vocabulary.quantity import format_share
 
 ELSE = "something-else"
 """The cause that nobody has thought of."""
@@ -165,7 +166,7 @@ def advise(
     """
     first = max(sorted(beliefs), key=lambda cause: beliefs[cause])
     if beliefs[first] >= SURE and first != ELSE:
-        return Advice(stop=f"{first} is {100 * beliefs[first]:.0f} % probable")
+        return Advice(stop=f"{first} is {format_share(beliefs[first])} probable")
     past = set(done)
     found = [
         ranked(beliefs, one, gpus=gpus, chance=chance)

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from preflight.catalog.files import Folders
 from preflight.catalog.remedy_files import load_remedies
 from preflight.vocabulary.incident import Incident, Remedied
+from preflight.vocabulary.quantity import format_share
 from preflight.vocabulary.remedy import (
     CallChange,
     Change,
@@ -78,7 +79,7 @@ def _why(against: Sequence[str], causes: Mapping[str, float], titles: Mapping[st
     first = against[0]
     said = titles.get(first) or first.replace("-", " ")
     more = f", and {len(against) - 1} more" if len(against) > 1 else ""
-    return f"against: {said} ({100 * causes[first]:.0f} %){more}"
+    return f"against: {said} ({format_share(causes[first])}){more}"
 
 
 def _remedied(remedy: Remedy, why: str) -> Remedied:

@@ -12,6 +12,7 @@ from preflight.investigate.course.state import named
 from preflight.investigate.culprit.vote import Scene, from_dump, is_wait
 from preflight.investigate.rank_evidence import ranks_written
 from preflight.vocabulary.incident import Culprit, Hypothesis, Incident, RunState, Why
+from preflight.vocabulary.quantity import format_share
 
 SURE = 0.75
 _BETWEEN = "it may be: "
@@ -67,7 +68,7 @@ def _on(scene: Scene, symptom: Event) -> str:
 def _behind(causes: Sequence[Hypothesis], said: Sequence[str | None] = (), asked: str = "Why that?") -> tuple[Why, ...]:
     """Return the last levels: the cause, where one is likely enough, and the question that stays open."""
     if causes and causes[0].probability < SURE:
-        between = "; ".join(f"{one.title} ({100 * one.probability:.0f} %)" for one in causes[:3])
+        between = "; ".join(f"{one.title} ({format_share(one.probability)})" for one in causes[:3])
         return (Why(question=asked, answer=None, known="unknown", reason=f"{_BETWEEN}{between}"),)
     rest = Why(question="Why was that possible?" if asked == "Why that?" or causes else asked, answer=None, known="unknown",
                reason="nothing that was read tells; add what you know with: preflight investigate why")  # fmt: skip
@@ -75,7 +76,7 @@ def _behind(causes: Sequence[Hypothesis], said: Sequence[str | None] = (), asked
         return (rest,)
     told = next((reason for reason in causes[0].reasons if reason.weight > 1 and reason.text not in said), None)
     cause = Why(question=asked, answer=causes[0].title + (f": {told.text}" if told else ""), known="inferred",
-                quotes=told.quotes if told else (), reason=f"{100 * causes[0].probability:.0f} % probable")  # fmt: skip
+                quotes=told.quotes if told else (), reason=f"{format_share(causes[0].probability)} probable")  # fmt: skip
     return cause, rest
 
 

@@ -75,6 +75,11 @@ def format_duration(seconds: float) -> str:
     return in_unit(seconds, *unit) if unit else format_seconds(seconds)
 
 
+def format_share(share: float, digits: int = 0) -> str:
+    """Return a share or a probability in hundredths, with so many places behind the point: ``67 %``."""
+    return f"{100 * share:.{digits}f} %"
+
+
 def format_parameters(parameters: float) -> str:
     """Return a number of parameters as people say it: 7.24B, 4.9M."""
     return f"{parameters / 1e9:.3g}B" if parameters >= 1e9 else f"{parameters / 1e6:.3g}M"

@@ -6,6 +6,7 @@ import textwrap
 from typing import Any
 
 from preflight.cli.parts.writing import Writing
+from preflight.vocabulary.quantity import format_share
 
 OUTCOMES = {
     "fail": "fails", "pass": "works", "other-fail": "fails otherwise", "timeout": "did not end",
@@ -70,7 +71,7 @@ def _found(answer: dict[str, Any]) -> list[str]:
     lines += [f"fails  {answer['fails']}"] if answer["fails"] is not None else []
     if answer["chance"] is not None and answer["chance"] < 1.0:
         lines.append(
-            f"It fails in about {100 * answer['chance']:.0f} % of the runs; this answer is right with {100 * answer['probability']:.0f} %."
+            f"It fails in about {format_share(answer['chance'])} of the runs; this answer is right with {format_share(answer['probability'])}."
         )
     if answer["untold"]:
         lines.append(f"Between them and not judged: {', '.join(map(str, answer['untold'][:10]))}")

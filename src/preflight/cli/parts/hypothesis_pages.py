@@ -8,6 +8,7 @@ import textwrap
 from preflight.cli.parts.writing import Writing, put
 from preflight.errors import UsageError
 from preflight.investigate.hypotheses import advise, beliefs_of, updated
+from preflight.vocabulary.quantity import format_share
 
 
 def next_test(text: str, look: Writing, results: tuple[str, ...] = (), gpus: int = 1, chance: float = 1.0) -> int:
@@ -60,7 +61,7 @@ def next_test(text: str, look: Writing, results: tuple[str, ...] = (), gpus: int
             lines += textwrap.wrap(one.experiment.how, look.width - 2, initial_indent="  ", subsequent_indent="  ")
             seen = {outcome.name: outcome.seen for outcome in one.experiment.outcomes}
             for name, (p, cause, q) in one.tells.items():
-                told = f"{100 * p:.0f} %: {seen[name]} ({name}): then {cause} {100 * q:.0f} %"
+                told = f"{format_share(p)}: {seen[name]} ({name}): then {cause} {format_share(q)}"
                 lines += textwrap.wrap(told, look.width - 2, initial_indent="  - ", subsequent_indent="    ")
             if one.experiment.undo:
                 lines.append(f"  Afterwards: {one.experiment.undo}")

@@ -11,7 +11,7 @@ from preflight.investigate.observations.memory_arithmetic import numbers_of
 from preflight.investigate.whys import weighed_again
 from preflight.vocabulary.incident import Hypothesis, Incident, Pointer, Reason, Remedied, Why
 from preflight.vocabulary.memory import MemoryEstimate
-from preflight.vocabulary.quantity import Interval, format_bytes
+from preflight.vocabulary.quantity import Interval, format_bytes, format_share
 from preflight.vocabulary.report import Report
 
 GIB = 1 << 30
@@ -166,7 +166,8 @@ def _said_again(
     """Let remedies name the causes with the probability that these have now."""
     now = {one.cause: one.probability for one in after}
     changed = {
-        f"{one.title} ({100 * one.probability:.0f} %)": f"{one.title} ({100 * now[one.cause]:.0f} %)" for one in before
+        f"{one.title} ({format_share(one.probability)})": f"{one.title} ({format_share(now[one.cause])})"
+        for one in before
     }
     told = []
     for one in remedies:

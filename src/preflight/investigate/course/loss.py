@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from preflight.investigate.culprit.vote import Scene
 from preflight.vocabulary.incident import Loss
-from preflight.vocabulary.quantity import format_duration, format_seconds
+from preflight.vocabulary.quantity import format_duration, format_seconds, format_share
 
 HOUR = 3600.0
 LEVEL = 0.95
@@ -52,11 +52,13 @@ def loss_of(scenes: Sequence[Scene], world: int | None) -> Loss | None:
     if between is not None:
         told.append(
             f"{failures} failure{'s' if failures > 1 else ''} in {total / HOUR:.2f} hours: one in {between[0]:.3g} hours "
-            f"({between[1]:.3g} to {between[2]:.3g} with {100 * LEVEL:.0f} % confidence, Poisson)"
+            f"({between[1]:.3g} to {between[2]:.3g} with {format_share(LEVEL)} confidence, Poisson)"
         )
     lost = again + idle
     share = max(0.0, 1.0 - lost / total)
-    told.append(f"{100 * share:.1f} % of the time went into steps that count, or into getting there for the first time")
+    told.append(
+        f"{format_share(share, 1)} of the time went into steps that count, or into getting there for the first time"
+    )
     if world is None:
         return Loss(steps_lost=steps, effective_share=share, mean_hours_between_failures=between, arithmetic=tuple(told),
                     reason="the number of GPUs is not known")  # fmt: skip

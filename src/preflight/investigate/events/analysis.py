@@ -10,6 +10,7 @@ from preflight.investigate.events.logger import TrainingEvent
 from preflight.investigate.events.precursors import WINDOWS, needed, precursors
 from preflight.investigate.events.timing import LEAST, periods, since_start
 from preflight.vocabulary.association import Association, Associations, Timing
+from preflight.vocabulary.quantity import format_share
 from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
 from preflight.vocabulary.version import VERSION
 
@@ -72,7 +73,7 @@ def _power(found: Sequence[Association], failures: int) -> str | None:
     count = needed(share, len(found))
     have = "enough" if failures >= count else f"there are {failures}"
     return (
-        f"an event that covers {100 * share:.0f} % of the time and makes failures five times as frequent is found four times out of five "
+        f"an event that covers {format_share(share)} of the time and makes failures five times as frequent is found four times out of five "
         f"with {count} failures ({have})"
     )
 

@@ -20,6 +20,7 @@ from preflight.investigate.flight.waiting import ONE_SIDED, Wait, circle, flow, 
 from preflight.investigate.rank_evidence import RankEvidence, evidence_of, ranks_written
 from preflight.vocabulary.incident import Quote, Reason
 from preflight.vocabulary.log import Flight, LogFile
+from preflight.vocabulary.quantity import format_share
 from preflight.vocabulary.signature import Category
 
 # Natural logarithms of likelihood ratios. The rank that the waiting of all the others ends at is the culprit in nearly every
@@ -170,7 +171,7 @@ def _end(wait: Wait, share: float, waits: dict[int, Wait], call: str) -> tuple[f
         if waiting
         else "nobody waits for it directly"
     )
-    ends = f"the waiting of {100 * share:.0f} % of the waiting ranks ends at it"
+    ends = f"the waiting of {format_share(share)} of the waiting ranks ends at it"
     if wait.end == "no-dump":
         return NO_DUMP, f"it wrote no dump, and {of_it}; {ends}"
     if wait.end == "device":

@@ -12,7 +12,7 @@ from preflight.investigate.series.shifts import spread
 from preflight.investigate.series.words import percent, quote_of
 from preflight.investigate.statistics.binomial import at_least
 from preflight.vocabulary.incident import SeriesFinding
-from preflight.vocabulary.quantity import format_duration
+from preflight.vocabulary.quantity import format_duration, format_share
 
 FALSE_ALARMS = 0.003
 
@@ -62,7 +62,7 @@ def period(series: Series, marks: Sequence[Mark] = ()) -> SeriesFinding | None:
     return SeriesFinding(
         kind="periodic",
         series=series.name,
-        text=f"every {every:,} steps one {added} ({len(hit)} times, {100 * share:.1f} % of the time)"
+        text=f"every {every:,} steps one {added} ({len(hit)} times, {format_share(share, 1)} of the time)"
         + f": {named or UNTOLD}",
         first_step=series.step(int(hit[0])),
         last_step=series.step(int(hit[-1])),

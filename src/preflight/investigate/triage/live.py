@@ -16,7 +16,7 @@ from preflight.investigate.triage.processes import JobProcess, job_processes
 from preflight.investigate.triage.reach import WORDS, Reached, reach
 from preflight.vocabulary.finding import Finding, Location, Scalar
 from preflight.vocabulary.live import RankPulse
-from preflight.vocabulary.quantity import format_bytes, format_seconds
+from preflight.vocabulary.quantity import format_bytes, format_seconds, format_share
 
 STARTING = 60.0
 """Seconds that a process may take to import torch, beside the deadline."""
@@ -169,7 +169,7 @@ def _notes(
         notes.append(f"memory: {format_bytes(held.available)} of {format_bytes(held.total)} can be had")
     notes += [f"memory: {format_bytes(size)} in process {pid}: {command}" for pid, size, command in held.holders[:3]]
     for card in held.cards:
-        busy = f", {100 * card.busy:.0f} % busy" if card.busy is not None else ""
+        busy = f", {format_share(card.busy)} busy" if card.busy is not None else ""
         notes.append(
             f"card {card.index} ({card.name}): {format_bytes(card.total - card.used)} of {format_bytes(card.total)} free{busy}"
         )

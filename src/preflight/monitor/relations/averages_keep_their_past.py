@@ -9,6 +9,7 @@ from typing import NamedTuple
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
+from preflight.vocabulary.quantity import format_share
 
 _SLOW, _FAST = "kept.slow", "kept.fast"
 _MOST = 0.1
@@ -92,7 +93,9 @@ class AveragesKeepTheirPast(Relation):
             variables=(word,) if wrong else (),
             expected="an average that keeps most of what it was, and comes nearer to what it follows",
             seen=(
-                f"its distance grows {known[-1]:.4g} times" if away else f"it keeps {100 * known[-1]:.1f} % of itself"
+                f"its distance grows {known[-1]:.4g} times"
+                if away
+                else f"it keeps {format_share(known[-1], 1)} of itself"
             )
             + " in each step"
             if wrong

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Call, Number, Window
+from preflight.vocabulary.quantity import format_share
 
 _SHARE = "targets.blank"
 
@@ -54,7 +55,7 @@ def _judged(number: Number, call: Call) -> Example:
         {},
         variables=("ctc_loss", "blank") if share else (),
         expected="labels other than the blank",
-        seen=f"{100 * share:.1f} % of the labels are the blank" if share else None,
+        seen=f"{format_share(share, 1)} of the labels are the blank" if share else None,
         call=call,
         detail="ctc_loss is given labels that are its blank" if share else "",
     )

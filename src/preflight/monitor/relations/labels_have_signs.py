@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Number, Window
+from preflight.vocabulary.quantity import format_share
 
 _NAME = "labels.unsigned"
 _TIES = {"margin_ranking_loss": 0.25}
@@ -45,7 +46,7 @@ class LabelsHaveSigns(Relation):
             {"loss": loss},
             variables=(loss,) if wrong else (),
             expected="labels of 1 and -1",
-            seen=f"{100 * share:.0f} % of the labels are something else" if wrong else None,
+            seen=f"{format_share(share)} of the labels are something else" if wrong else None,
             call=after[0] if after else None,
             detail=f"{loss} is given labels that are neither 1 nor -1" if wrong else "",
         )

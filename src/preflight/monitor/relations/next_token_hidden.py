@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.tokens import ALMOST, Look, looks_of, together, told
 from preflight.monitor.window import Window
+from preflight.vocabulary.quantity import format_share
 
 
 class NextTokenHidden(Relation):
@@ -60,7 +61,7 @@ def _example(look: Look, wrong: bool) -> Example:
         {},
         variables=("attention", "scaled_dot_product_attention") if wrong else (),
         expected="attention to no later token",
-        seen=f"{100 * (look.future or 0.0):.0f} % of the positions see the token that they are to tell"
+        seen=f"{format_share(look.future or 0.0)} of the positions see the token that they are to tell"
         if wrong
         else None,
         call=look.call,

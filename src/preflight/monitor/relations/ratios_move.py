@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
+from preflight.vocabulary.quantity import format_share
 
 _ONE, _AGAIN = "ratio.one", "ratio.again"
 _LOOKS = 2
@@ -52,7 +53,7 @@ class RatiosMove(Relation):
                 {},
                 variables=("ratio", place) if wrong else (),
                 expected="ratios that are others once the policy has changed" if wrong else None,
-                seen=f"all ratios are exactly 1, and {100 * again.get(place, 0):.0f} % of the samples are trained on again"
+                seen=f"all ratios are exactly 1, and {format_share(again.get(place, 0))} of the samples are trained on again"
                 if wrong
                 else None,
                 call=next((one for one in reversed(window.named("backward")) if one.q > number.q), None),

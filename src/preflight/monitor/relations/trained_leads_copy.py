@@ -9,6 +9,7 @@ from typing import NamedTuple
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
+from preflight.vocabulary.quantity import format_share
 
 _SLOW, _FAST, _LEFT = "kept.slow", "kept.fast", "kept.left"
 _ROUNDED = 6e-8
@@ -79,7 +80,7 @@ class TrainedLeadsCopy(Relation):
             {},
             variables=(word,) if wrong else (),
             expected="a copy that is moved towards the trained network",
-            seen=f"the trained network is moved by {100 * (share or 0.0):.2f} % of the distance, and the copy rests"
+            seen=f"the trained network is moved by {format_share(share or 0.0, 2)} of the distance, and the copy rests"
             if wrong
             else None,
             call=steps[-1] if steps else None,

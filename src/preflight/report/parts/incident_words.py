@@ -8,7 +8,7 @@ from preflight.report.parts.alarm_text import ranks
 from preflight.report.parts.clean import clean, one_line
 from preflight.vocabulary.incident import Culprit, FirstFailure, Incident, Loss, Moment, Quote, Suspect
 from preflight.vocabulary.log import DATED
-from preflight.vocabulary.quantity import format_duration
+from preflight.vocabulary.quantity import format_duration, format_share
 
 HOUR, DAY = 3600.0, 86400.0
 MINUTES = 600.0
@@ -70,7 +70,7 @@ def percent(probability: float) -> str:
     """Return a probability as a percentage that never claims certainty."""
     if probability > 0.99:
         return "over 99 %"
-    return f"{probability * 100:.0f} %" if probability >= 0.01 else "under 1 %"
+    return format_share(probability) if probability >= 0.01 else "under 1 %"
 
 
 def culprit_in_words(culprit: Culprit) -> str:

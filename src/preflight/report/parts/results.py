@@ -5,6 +5,7 @@ from __future__ import annotations
 from preflight.report.parts.sentences import advice
 from preflight.vocabulary.finding import Confidence, Evidence, Finding, Fix, Location, Related
 from preflight.vocabulary.incident import Incident, Quote
+from preflight.vocabulary.quantity import format_share
 from preflight.vocabulary.report import Report
 
 _CERTAIN, _LIKELY = 0.9, 0.5
@@ -39,7 +40,7 @@ def _of_incident(incident: Incident, verdict: str) -> Finding:
         )
         evidence += [Evidence(what="the first line that tells of it", value=first.text, source="measured")]
     evidence += [
-        Evidence(what="what may be behind it", value=f"{one.title} ({100 * one.probability:.0f} %)")
+        Evidence(what="what may be behind it", value=f"{one.title} ({format_share(one.probability)})")
         for one in incident.hypotheses[:3]
         if one.cause != "other"
     ]
