@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.drawings import drawing_of
 from preflight.source.evaluate.library.torch import module_items, wrapped_alike
 from preflight.source.layer_sizes import SIZES, WITHOUT_PARAMETERS
+from preflight.source.module_values import (
+    added_modules,
+    counts_alone,
+    extends_layer,
+    handed_to_base,
+    held_by,
+    is_part,
+    may_be_left_out,
+    maybe_module,
+)
 from preflight.source.tensor_shapes import numel_of
 from preflight.source.unsized import Unsized, first_unknown, is_bare, not_followed
 from preflight.source.values import Choice, Dict, Known, Obj, Phi, Unknown, Value, settle, why_unknown
+from preflight.source.weight_sizes import lengths_beside, tied_elements
 
 if TYPE_CHECKING:
     from preflight.source.reading import Reading
@@ -26,21 +36,6 @@ class Leaf:
         self.count = count
         self.path = path
         self.repeat = repeat
-
-
-_METRICS_WITH_NETWORKS = (
-    "FrechetInceptionDistance",
-    "KernelInceptionDistance",
-    "InceptionScore",
-    "MemorizationInformedFrechetInceptionDistance",
-    "LearnedPerceptualImagePatchSimilarity",
-    "PerceptualPathLength",
-    "CLIPScore",
-    "CLIPImageQualityAssessment",
-    "BERTScore",
-    "InfoLM",
-)
-"""Metrics of torchmetrics that bring a pretrained network along."""
 
 
 class Network:
@@ -68,7 +63,7 @@ class Network:
         self.total: int | None = None
         self.reason: str | None = None
         self._seen: set[tuple[int, str]] = set()
-        self._added = _added_modules(reading)
+        self._added = added_modules(reading)
         try:
             self.total = self._module(model, "", 1, set())
             # What is trained has parameters: where none is found they were made out of sight.
@@ -93,7 +88,7 @@ class Network:
     def _module(self, value: Value, path: str, repeat: int, inside: set[int]) -> int:
         if not self._in_part:
             return self._sized(value, path, repeat, inside)
-        if _may_be_left_out(settle(value)):
+        if may_be_left_out(settle(value)):
             return 0
         try:
             return self._sized(value, path, repeat, inside)
@@ -124,7 +119,7 @@ class Network:
         seen, self._seen = self._seen, {(id(copy), "")}
         try:
             changed = any(value is not original.attrs.get(name) for name, value in copy.attrs.items())
-            if changed and copy.cls is not None and not _extends_layer(copy):
+            if changed and copy.cls is not None and not extends_layer(copy):
                 return self._instance(copy, path, repeat, inside | {id(copy)})
             return self._module(original, path, repeat, inside)
         finally:
@@ -154,7 +149,7 @@ class Network:
         parts = module_items(None, obj) if base == "torch.nn.Sequential" and "<items>" in obj.attrs else None
         if parts is not None:
             return sum(self._module(part, f"{path}.{i}", repeat, inside) for i, part in enumerate(parts))
-        for args, kwargs in _made_with(self.reading, obj, base):
+        for args, kwargs in handed_to_base(self.reading, obj, base):
             if base == "torch.nn.Sequential":
                 return sum(self._module(a, f"{path}.{i}", repeat, inside) for i, a in enumerate(args))
             made = Obj("call", base, obj.site, obj.context, args, kwargs)
@@ -176,29 +171,25 @@ class Network:
             alike = self._alike(value, path, repeat, inside)
             if alike is not None:
                 return alike
-            value = next((o for o in value.options if isinstance(o, Obj) and _is_module(self.reading, o)), value)
+            value = next((o for o in value.options if isinstance(o, Obj) and is_part(o)), value)
             if isinstance(value, Obj):
                 raise Unsized(f"{path} depends on a branch that cannot be decided without running the script")
         if isinstance(value, Phi):
             value = settle(value.initial)
         if isinstance(value, Obj):
             if value.name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
-                return 0 if self._in_part and _may_be_left_out(value) else self._parameter(value, path, repeat)
+                return 0 if self._in_part and may_be_left_out(value) else self._parameter(value, path, repeat)
             if value.kind == "attr" and value.name in ("weight", "bias"):
                 return 0  # a parameter of a layer under a second name
-            if _is_module(self.reading, value):
+            if is_part(value):
                 return self._module(value, path, repeat, inside)
-            if (
-                value.cls is not None
-                and value.cls.external_bases()
-                and any(_is_module(self.reading, v) for v in _held_by(value))
-            ):
+            if value.cls is not None and value.cls.external_bases() and any(is_part(v) for v in held_by(value)):
                 raise Unsized(f"{path} extends {value.cls.external_bases()[0]}, which may be a module")
-            if value.name.startswith("torchmetrics.") and not value.name.endswith(_METRICS_WITH_NETWORKS):
-                return 0  # counts and sums alone
+            if counts_alone(value):
+                return 0
             if value.name in WITHOUT_PARAMETERS:
                 return self._module(value, path, repeat, inside)
-            if value.kind == "call" and value.name == "?" or (value.kind == "call" and _maybe_module(value)):
+            if value.kind == "call" and value.name == "?" or (value.kind == "call" and maybe_module(value)):
                 raise Unsized(f"{path} is made by {value.name}, which cannot be followed")
         if isinstance(value, Unknown) and self._called(value):
             raise Unsized(f"{path}: {value.reason}")
@@ -206,7 +197,7 @@ class Network:
 
     def _alike(self, choice: Choice, path: str, repeat: int, inside: set[int]) -> int | None:
         """The size that all options have: which of them it is, is no matter then."""
-        options = [option for option in choice.options if isinstance(option, Obj) and _is_module(self.reading, option)]
+        options = [option for option in choice.options if isinstance(option, Obj) and is_part(option)]
         if len(options) < len(choice.options):
             return None
         sizes: set[int] = set()
@@ -247,7 +238,7 @@ class Network:
         if name in ("torch.nn.ModuleDict", "torch.nn.ParameterDict"):
             return self._table(obj, path, repeat, inside)
         if name.startswith("torch.nn.utils.") and obj.args:
-            return self._module(obj.args[0], path, repeat, inside) + self._reparametrised(obj, path)
+            return self._module(obj.args[0], path, repeat, inside) + lengths_beside(obj, path)
         if name.startswith("torchvision.models.") and name.endswith(".IntermediateLayerGetter"):
             return self._up_to(obj, path, repeat, inside)
         if name in ("torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"):
@@ -257,7 +248,7 @@ class Network:
             size = sizes(obj)
             if size is None:
                 raise Unsized(f"{path or name}: {first_unknown(obj)}")
-            size -= self._tied(obj)
+            size -= tied_elements(obj)
             self.leaves.append(Leaf(obj, size, path, repeat))
             return size
         if name in WITHOUT_PARAMETERS or name.endswith("Loss"):
@@ -281,42 +272,10 @@ class Network:
     def _part(self, name: str, part: Value, path: str, repeat: int, inside: set[int]) -> int:
         """A part of a container of layers: unlike any attribute, it is a layer even where nothing else tells."""
         value = settle(part)
-        seen = isinstance(value, Obj) and (value.kind not in ("attr", "item") or _is_module(self.reading, value))
+        seen = isinstance(value, Obj) and (value.kind not in ("attr", "item") or is_part(value))
         if isinstance(value, Unknown) or (isinstance(value, Obj) and not seen):
             raise Unsized(f"{path.lstrip('.')}: {why_unknown(value)}")
         return self._held(name, part, path, repeat, inside)
-
-    def _tied(self, obj: Obj) -> int:
-        """Elements of weights that were replaced by a parameter of another layer."""
-        saved = 0
-        for name in ("weight", "bias"):
-            held = obj.attrs.get(name)
-            value = settle(held) if held is not None else None
-            if (
-                isinstance(value, Obj)
-                and value.kind == "attr"
-                and value.receiver is not None
-                and settle(value.receiver) is not obj
-            ):
-                saved += _part(obj, name)
-            elif isinstance(value, Obj) and value.name == "torch.nn.Parameter":
-                size = numel_of(value.argument(0, "data"))
-                saved += (
-                    _part(obj, name) - size if size is not None else 0
-                )  # else it fits, as the layer computes with it
-        return saved
-
-    def _reparametrised(self, obj: Obj, path: str) -> int:
-        """``weight_norm`` splits a weight into direction and length: one more number per output."""
-        if not obj.name.endswith("weight_norm"):
-            return 0
-        inner = settle(obj.args[0])
-        if isinstance(inner, Obj):
-            out = inner.argument(1, "out_features") or inner.argument(1, "out_channels")
-            width = settle(out) if out is not None else None
-            if isinstance(width, Known) and isinstance(width.value, int):
-                return width.value
-        raise Unsized(f"{path} is normalised by weight, and its width is not known")
 
     def _stack(self, obj: Obj, path: str, repeat: int, inside: set[int]) -> int:
         layer, number = (
@@ -342,7 +301,7 @@ class Network:
             if not left:
                 return total
             part = settle(held)
-            if isinstance(part, Obj) and _is_module(self.reading, part):
+            if isinstance(part, Obj) and is_part(part):
                 total += self._held(name, held, f"{path}.{name}", repeat, inside)
                 left.discard(name)
         if left:
@@ -355,92 +314,3 @@ class Network:
 
         spec = spec_of(self.reading, obj)
         return spec.parameters if spec is not None else None
-
-
-def _made_with(reading: Reading, obj: Obj, base: str) -> Iterator[tuple[list[Value], dict[str, Value]]]:
-    """What a class hands to the layer that it extends: ``super().__init__(...)``, or ``nn.Linear.__init__(self, ...)``."""
-    for event in reading.trace.on(obj, "super.__init__"):
-        yield event.args, event.kwargs
-    for event in reading.trace.calls(base + ".__init__"):
-        if event.args and settle(event.args[0]) is obj:
-            yield event.args[1:], event.kwargs
-
-
-def _may_be_left_out(value: Value) -> bool:
-    """Whether a module or a weight is made in a branch of which nobody knows whether it is taken."""
-    if not isinstance(value, Obj) or value.context is None:
-        return False
-    return any(frame.kind == "if" and frame.taken is None for frame in value.context.frames())
-
-
-def _held_by(obj: Obj) -> list[Obj]:
-    return [v for v in map(settle, obj.attrs.values()) if isinstance(v, Obj)]
-
-
-def _extends_layer(obj: Obj) -> bool:
-    """Whether the class of a thing extends a layer that has a size of its own."""
-    return obj.cls is not None and any(b in SIZES or b == "torch.nn.Sequential" for b in obj.cls.external_bases())
-
-
-def _part(obj: Obj, name: str) -> int:
-    """Elements of a layer's weight or bias."""
-    without = SIZES[obj.name](obj) if obj.name in SIZES else None
-    if without is None:
-        return 0
-    out = settle(obj.argument(1, "out_features") or obj.argument(1, "out_channels") or Known(None))
-    width = out.value if isinstance(out, Known) and isinstance(out.value, int) else 0
-    bias = settle(obj.argument(2, "bias") or Known(True))
-    has_bias = obj.name == "torch.nn.Linear" and not (isinstance(bias, Known) and bias.value is False)
-    if name == "bias":
-        return width if has_bias else 0
-    return without - (width if has_bias else 0)
-
-
-def _is_module(reading: Reading, value: Obj) -> bool:
-    from preflight.source.evaluate.library.methods import is_module
-
-    if value.kind == "copy" and isinstance(value.receiver, Obj):
-        return _is_module(reading, value.receiver)
-    return is_module(value) or (
-        value.kind == "call"
-        and value.name.startswith("torch.nn.utils.")
-        and bool(value.args)
-        and value.name.endswith("_norm")
-    )
-
-
-def _maybe_module(value: Obj) -> bool:
-    """Whether an unknown library call may have made a module: a class of a package that is not of plain values."""
-    first, _, rest = value.name.partition(".")
-    last = rest.rpartition(".")[2]
-    plain = (
-        "torch",
-        "math",
-        "numpy",
-        "builtins",
-        "os",
-        "collections",
-        "functools",
-        "itertools",
-        "copy",
-        "random",
-        "logging",
-        "argparse",
-        "dataclasses",
-        "",
-    )
-    return first not in plain and last[:1].isupper() and not last.startswith("DataCollator")
-
-
-def _added_modules(reading: Reading) -> dict[int, list[tuple[str, Value]]]:
-    found: dict[int, list[tuple[str, Value]]] = {}
-    for event in reading.trace.calls(".add_module", ".register_module", ".register_parameter"):
-        owner = settle(event.receiver) if event.receiver is not None else None
-        name, module = event.argument(0, "name"), event.argument(1, "module") or event.argument(1, "param")
-        if isinstance(owner, Obj) and module is not None:
-            label = settle(name) if name is not None else None
-            key = str(label.value) if isinstance(label, Known) else f"{len(found)}"
-            rows = found.setdefault(id(owner), [])
-            if not any(known is module for _, known in rows):
-                rows.append((key, module))
-    return found
