@@ -9,7 +9,8 @@ import pytest
 from preflight.catalog.architectures import find_model
 from preflight.catalog.network_files import drawn_names
 from preflight.check.api import analyze
-from preflight.check.forward.follow import Forward, calls_of
+from preflight.check.forward.follow import Forward
+from preflight.check.forward.network_calls import calls_of
 from preflight.source.frozen import frozen_layers
 from preflight.source.layers import Network
 from preflight.source.reading import Reading, read

@@ -9,7 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from preflight.check.forward.follow import Forward, calls_of  # noqa: E402
+from preflight.check.forward.follow import Forward  # noqa: E402
+from preflight.check.forward.network_calls import calls_of  # noqa: E402
 from preflight.source.layers import Network  # noqa: E402
 from preflight.source.reading import read  # noqa: E402
 from preflight.source.script import read_script  # noqa: E402

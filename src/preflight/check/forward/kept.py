@@ -8,7 +8,8 @@ import msgspec
 
 from preflight.check.beside import calls_without_gradients, only_run
 from preflight.check.forward.entry import channels_of, entries
-from preflight.check.forward.follow import Forward, calls_of
+from preflight.check.forward.follow import Forward
+from preflight.check.forward.network_calls import calls_of
 from preflight.source.evaluate.drawings import drawing_of
 from preflight.source.frozen import frozen_layers
 from preflight.source.layers import Network

@@ -25,7 +25,8 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.forward.entry import channels_of
-from preflight.check.forward.follow import Forward, calls_of
+from preflight.check.forward.follow import Forward
+from preflight.check.forward.network_calls import calls_of
 from preflight.check.queries.known_images import images_of
 from preflight.check.queries.shapes import channels, width
 from preflight.check.queries.tensors import module_of
