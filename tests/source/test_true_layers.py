@@ -53,6 +53,11 @@ CONVOLUTION = 3 * 8 * 9 + 8
             "places = torch.randint(10, (x.shape[0],))\n        return self.conv(self.scale[places, None, None, None] * x)",
             CONVOLUTION,
         ),
+        (
+            "self.conv = nn.Conv2d(into, out, 3)\n        self.turned = transforms.RandomHorizontalFlip()",
+            "return self.conv(x)",
+            CONVOLUTION,
+        ),
     ],
 )
 def test_networks_that_are_counted_and_followed(tmp_path: Path, body: str, forward: str, parameters: int) -> None:

@@ -20,6 +20,7 @@ from preflight.check.placement import may_be_half, why_less
 from preflight.check.registry import load_rules
 from preflight.check.specs import longest, model_spec, parallel_dims, run_spec
 from preflight.check.verdict import Decides, counted_alone, trains, verdict_of
+from preflight.source.evaluate.gpu_questions import CAPABILITY
 from preflight.source.facts.gather import gather
 from preflight.source.launcher import Launch
 from preflight.source.reading import read
@@ -113,6 +114,8 @@ def _understood(script: Script, options: Options, device: Device, launch: Launch
     environment = launch.variables()
     if options.gpus is not None and options.gpus > 1 and launch.world_size is None:
         environment |= Launch(framework="torchrun", gpus_per_node=options.gpus).variables()
+    if device.gpu is not None and device.gpu.compute_capability is not None:
+        environment[CAPABILITY] = "{}.{}".format(*device.gpu.compute_capability)
     reading = read(script, arguments, environment, Path(options.root) if options.root else None)
     reading.project.catalog = options.catalog
     facts = gather(reading, launch, options.gpus)

@@ -245,3 +245,10 @@ WITHOUT_PARAMETERS = frozenset(
         "MaxUnpool2d FractionalMaxPool2d LocalResponseNorm ChannelShuffle CosineSimilarity PairwiseDistance"
     ).split()
 ) | {"einops.layers.torch.Rearrange", "einops.layers.torch.Reduce"}
+_BUFFERS_ALONE = ("torchaudio.transforms.", "torchvision.transforms.", "kornia.augmentation.")
+"""Packages whose modules change what they are given and train nothing."""
+
+
+def has_no_parameters(name: str) -> bool:
+    """Whether a layer of a library has nothing to train."""
+    return name in WITHOUT_PARAMETERS or name.startswith(_BUFFERS_ALONE)

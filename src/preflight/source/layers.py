@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.drawings import drawing_of
 from preflight.source.evaluate.library.torch import module_items, wrapped_alike
-from preflight.source.layer_sizes import SIZES, WITHOUT_PARAMETERS
+from preflight.source.layer_sizes import SIZES, has_no_parameters
 from preflight.source.module_values import (
     added_modules,
     counts_alone,
@@ -187,7 +187,7 @@ class Network:
                 raise Unsized(f"{path} extends {value.cls.external_bases()[0]}, which may be a module")
             if counts_alone(value):
                 return 0
-            if value.name in WITHOUT_PARAMETERS:
+            if has_no_parameters(value.name):
                 return self._module(value, path, repeat, inside)
             if value.kind == "call" and value.name == "?" or (value.kind == "call" and maybe_module(value)):
                 raise Unsized(f"{path} is made by {value.name}, which cannot be followed")
@@ -251,7 +251,7 @@ class Network:
             size -= tied_elements(obj)
             self.leaves.append(Leaf(obj, size, path, repeat))
             return size
-        if name in WITHOUT_PARAMETERS or name.endswith("Loss"):
+        if has_no_parameters(name) or name.endswith("Loss"):
             self.leaves.append(Leaf(obj, 0, path, repeat))
             return 0
         known = self.from_catalog(obj)

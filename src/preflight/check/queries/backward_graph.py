@@ -42,6 +42,7 @@ CUTS = frozenset(
         "torch.argmax",
         "torch.argmin",
         "torch.tensor",
+        "torch.autograd.Variable",
         "torch.zeros_like",
         "torch.ones_like",
         "torch.rand_like",
@@ -142,6 +143,8 @@ def _inputs(value: Value) -> Iterator[Value]:
 
         if is_module(value):
             return  # its arguments are settings
+        if value.kind == "call" and "requires_grad" in value.kwargs:
+            return  # a tensor of its own is made of what it is given: the gradient ends there
         yield from value.args
         yield from value.kwargs.values()
         if value.receiver is not None:

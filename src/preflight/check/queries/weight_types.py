@@ -77,3 +77,25 @@ def weights_of(context: Context, optimizer: Obj, step: Event) -> tuple[str, Even
                 return None  # cast to something else afterwards
         return kind, part.owner
     return None
+
+
+def format_of(context: Context, model: Value, before: Obj) -> tuple[str, Event | Obj] | None:
+    """The format of a pretrained model where it is handed to something, when it is not float32, and what made it so.
+
+    Args:
+        context: What was read.
+        model: The model as it is handed on.
+        before: What it is handed to; only casts ahead of that count.
+    """
+    base = wrapped(model)
+    if not isinstance(base, Obj):
+        return None
+    kind = loaded_as(base)
+    found: tuple[str, Event | Obj] | None = (kind, base) if kind is not None else None
+    for event in context.trace.calls(*_BACK, ".to", ".type", ".half"):
+        if wrapped(event.receiver) is not base or event.number > before.number or event.context.shadow:
+            continue
+        target = _target(event)
+        if target is not None:
+            found = (target, event) if target in _HALVES else None
+    return found

@@ -57,6 +57,8 @@ def _compare(m: Machine, op: ast.cmpop, left: Value, right: Value, node: ast.AST
         verdict = _equality(a, b)
         if verdict is not None and isinstance(op, ast.NotEq):
             verdict = not verdict
+    elif verdict is None and isinstance(a, Seq) and isinstance(b, Seq) and type(op) in COMPARED:
+        verdict = _order(op, a, b)
     if verdict is not None:
         return Known(verdict, m.site(node), how_of(*[v for v in (a, b) if isinstance(v, Known)]), soft, (left, right))
     symbol = COMPARED.get(type(op), (type(op).__name__.lower(), None))[0]
@@ -99,6 +101,17 @@ def _equality(a: Value, b: Value) -> bool | None:
             return all(unordered) and len(x) == len(y) and all(item in y for item in x)
         return bool(x == y)
     return None
+
+
+def _order(op: ast.cmpop, a: Seq, b: Seq) -> bool | None:
+    """Which of two sequences comes first, as their items decide: ``capability >= (8, 0)``."""
+    x, y = plain(a), plain(b)
+    if x is None or y is None or a.kind != b.kind or a.kind == "set":
+        return None
+    try:
+        return bool(COMPARED[type(op)][1](x, y))
+    except TypeError:
+        return None
 
 
 def _member(a: Value, b: Value) -> bool | None:

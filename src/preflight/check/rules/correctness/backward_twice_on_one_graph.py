@@ -112,6 +112,25 @@ GOOD = (
     """
 import torch
 from torch import nn
+from torch.autograd import Variable
+G, D = nn.Linear(8, 8), nn.Linear(8, 1)
+opt_g, opt_d = torch.optim.Adam(G.parameters()), torch.optim.Adam(D.parameters())
+def penalty(real, fake):
+    between = Variable((real + fake) / 2, requires_grad=True)  # a tensor of its own: G is not behind it
+    slope = torch.autograd.grad(D(between).sum(), between, create_graph=True)[0]
+    return ((slope.norm(dim=1) - 1) ** 2).mean()
+for x in data:
+    fake = G(torch.randn(4, 8))
+    opt_d.zero_grad()
+    (D(fake.detach()).mean() - D(x).mean() + penalty(x, fake)).backward()
+    opt_d.step()
+    opt_g.zero_grad()
+    (-D(fake).mean()).backward()
+    opt_g.step()
+""",
+    """
+import torch
+from torch import nn
 model = nn.Linear(10, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for epoch in range(10):

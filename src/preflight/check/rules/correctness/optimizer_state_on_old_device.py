@@ -101,6 +101,24 @@ optimizer = torch.optim.Adam(model.parameters())
 optimizer.load_state_dict(torch.load("optimizer.pt"))
 model.to(torch.bfloat16)
 """,
+    """
+import os, torch
+def train(device):
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.Adam(model.parameters())
+    if os.path.exists("last.pt"):
+        state = torch.load("last.pt", map_location="cpu")
+        model = model.to(device)
+        optimizer.load_state_dict(state["optimizer"])
+    for x in data:
+        optimizer.zero_grad()
+        model(x.to(device)).mean().backward()
+        optimizer.step()
+    model.load_state_dict(torch.load("best.pt", map_location="cpu"))
+    model = model.to(device)
+    print(model(held_out.to(device)))
+train("cuda")
+""",
 )
 
 
@@ -112,14 +130,13 @@ def check(context: Context) -> Iterator[Finding]:
         if not loads or _moved_by_hand(context, optimizer):
             continue
         first = loads[0]
-        moves = [
-            e
-            for e in context.trace.calls(".to", ".cuda")
-            if _target(e) == "cuda" and _moves(e, owners) and not e.context.shadow
-        ]
-        after = [e for e in moves if e.number > first.number and not e.context.loops()]
+        moves = [e for e in context.trace.calls(".to", ".cuda") if _target(e) == "cuda" and _moves(e, owners)]
+        after = [e for e in moves if e.number > first.number and not e.context.loops() and not e.context.shadow]
         if not after or any(e.number < first.number for e in moves) or _left(first, after[0]):
             continue
+        steps = context.trace.on(optimizer, "step")
+        if steps and all(e.number < after[0].number for e in steps):
+            continue  # trained by then: moved to be tested
         yield context.finding(
             RULE,
             after[0],

@@ -30,6 +30,7 @@ from preflight.check.queries.schedules import (
     divided_by,
     kind_of,
     length,
+    optimizer_of,
     paces,
     prepared,
     schedulers,
@@ -210,6 +211,27 @@ for epoch in range(10):
         optimizer.step()
         warm.step()
 """,
+    """
+import argparse, torch
+from torch import nn
+p = argparse.ArgumentParser()
+p.add_argument("--every", type=int, default=500)
+p.add_argument("--epochs", type=int, default=20)
+args = p.parse_args()
+model = nn.Linear(10, 2)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=args.epochs)
+step = 0
+for epoch in range(args.epochs):
+    for x, y in train_loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        step += 1
+        if step % args.every == 0:
+            scheduler.step()
+""",
 )
 
 
@@ -240,6 +262,8 @@ def _per_batch(context: Context, scheduler: Obj, name: str, size: Product, pace:
     """The length is a number of epochs, the steps are batches."""
     if not pace.per_batch or pace.epochs is None or kind_of(scheduler) in ("OneCycleLR", "LinearLR"):
         return None  # one-cycle raises an error: SCH003; a linear warm-up may be as short as it likes
+    if pace.every and not _with_optimizer(context, scheduler, pace):
+        return None  # once in so many batches, which may be an epoch
     ratio = pace.epochs.times(size, -1)
     repeats = kind_of(scheduler) == "StepLR"
     if (
@@ -268,6 +292,16 @@ def _per_batch(context: Context, scheduler: Obj, name: str, size: Product, pace:
             expected="the schedule lasts as long as training",
         ),
         related=[(pace.event, "the scheduler steps here, once per batch")],
+    )
+
+
+def _with_optimizer(context: Context, scheduler: Obj, pace: Pace) -> bool:
+    """Whether the optimizer steps under the tests that the schedule steps under: they accumulate."""
+    optimizer = optimizer_of(context, scheduler)
+    mine = {id(frame.node) for frame in pace.event.context.frames() if frame.kind == "if"}
+    return optimizer is not None and any(
+        mine <= {id(frame.node) for frame in step.context.frames() if frame.kind == "if"}
+        for step in context.trace.on(optimizer, "step")
     )
 
 

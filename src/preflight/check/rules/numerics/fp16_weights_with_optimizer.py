@@ -1,7 +1,7 @@
 """The weights that are trained are float16.
 
 ## What it does
-Looks for a model that is cast to float16 (`.half()`, `.to(torch.float16)`) and whose parameters an optimizer of PyTorch holds.
+Looks for a model that is cast to float16 (`.half()`, `.to(torch.float16)`) and whose parameters an optimizer of PyTorch holds; and for one that is loaded in float16 and trained with a gradient scaler.
 
 ## Why
 `scaler.step` refuses such gradients: `ValueError: Attempting to unscale FP16 gradients`.
@@ -26,10 +26,11 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.queries.precision import enabled, scalers
 from preflight.check.queries.updates import managed, updates
-from preflight.check.queries.weight_types import last_cast
+from preflight.check.queries.weight_types import weights_of
 from preflight.check.rule import Rule
-from preflight.source.values import options_of
-from preflight.vocabulary.finding import Finding
+from preflight.source.trace import Event
+from preflight.source.values import Obj, options_of
+from preflight.vocabulary.finding import Edit, Finding
 
 RULE = Rule(
     name="fp16-weights-with-optimizer",
@@ -84,6 +85,18 @@ for x in data:
     net(x).mean().backward()
     opt.step()
 """,
+    """
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.float16).cuda()
+model.train()
+optimizer, scaler = torch.optim.AdamW(model.parameters(), lr=1e-5), torch.amp.GradScaler()
+for batch in loader:
+    optimizer.zero_grad()
+    scaler.scale(model(**batch).loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+""",
 )
 
 GOOD = (
@@ -122,6 +135,20 @@ for x, y in data:
     nn.functional.cross_entropy(model(x.to(torch.float16)), y).backward()
     optimizer.step()
 """,
+    """
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.float16).float().cuda()
+model.train()
+optimizer, scaler = torch.optim.AdamW(model.parameters(), lr=1e-5), torch.amp.GradScaler()
+for batch in loader:
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = model(**batch).loss
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+""",
 )
 
 _MASTERS = (
@@ -145,10 +172,11 @@ def check(context: Context) -> Iterator[Finding]:
     for update in updates(context):
         if not update.optimizer.name.startswith("torch.optim.") or update.steps[0].context.shadow:
             continue
-        found = last_cast(context, update.optimizer, update.steps[0])
+        found = weights_of(context, update.optimizer, update.steps[0])
         if found is None or found[0] != "float16":
             continue
-        cast = found[1]
+        made_so = found[1]
+        loaded = isinstance(made_so, Obj)
         scaled = [
             s
             for s in scalers(context)
@@ -160,20 +188,13 @@ def check(context: Context) -> Iterator[Finding]:
             if scaled
             else f"{kind} has no float32 copy of them, so small updates are rounded away"
         )
-        if not scaled and kind not in ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop"):
+        if not scaled and (loaded or kind not in ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")):
             continue
-        edit = None
-        node = cast.node
-        if cast.name == ".half" and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            edit = (
-                context.replace((cast.script, node), f"{cast.script.segment(node.func.value)}.bfloat16()")
-                if not scaled
-                else None
-            )
+        edit = _to_bfloat16(context, made_so) if isinstance(made_so, Event) and not scaled else None
         yield context.finding(
             RULE,
-            cast,
-            f"the weights that {kind} trains are cast to float16: {why}",
+            made_so,
+            f"the weights that {kind} trains are {'loaded in' if loaded else 'cast to'} float16: {why}",
             evidence=[
                 Evidence("dtype of the weights", "float16"),
                 Evidence("smallest relative update", 2**-11, arithmetic="2^-11 = 1/2,048"),
@@ -183,8 +204,16 @@ def check(context: Context) -> Iterator[Finding]:
                 title="keep the weights in float32 and use autocast, or cast to bfloat16",
                 safe=False,
                 edits=edits(edit) if edit is not None else (),
-                instruction="remove the cast and run the forward pass under torch.autocast",
+                instruction=f"{'load the model in float32' if loaded else 'remove the cast'} and run the forward pass under torch.autocast",
                 expected="updates reach the weights",
             ),
             related=[(update.optimizer, "the optimizer is made here")],
         )
+
+
+def _to_bfloat16(context: Context, cast: Event) -> Edit | None:
+    """``model.half()`` as ``model.bfloat16()``."""
+    node = cast.node
+    if cast.name != ".half" or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    return context.replace((cast.script, node), f"{cast.script.segment(node.func.value)}.bfloat16()")

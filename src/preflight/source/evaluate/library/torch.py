@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from preflight.source.evaluate.layer_options import register
+from preflight.source.evaluate import gpu_questions, layer_options
 from preflight.source.evaluate.library import Call, Model
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.values import Choice, Dict, Known, Obj, Seq, Value, settle
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
 
 MODEL = Model()
-register(MODEL)
+layer_options.register(MODEL)
+gpu_questions.register(MODEL)
 WRAPPERS = (
     "torch.compile",
     "torch.nn.parallel.DistributedDataParallel",
@@ -231,25 +232,6 @@ def _module_entry(m: Machine, base: Value, name: str, node: ast.AST, key: Value 
         if isinstance(table, Dict):
             return item(m, table, key, node)
     return None
-
-
-@MODEL.call("torch.cuda.is_available", "torch.cuda.is_bf16_supported", "torch.accelerator.is_available")
-def _available(m: Machine, c: Call) -> Value | None:
-    """A run that is checked is meant for a GPU; the other side is followed too."""
-    return Known(True, m.site(c.node), "a GPU is assumed", True)
-
-
-@MODEL.call("torch.backends.mps.is_available", "torch.xpu.is_available")
-def _not_available(m: Machine, c: Call) -> Value | None:
-    return Known(False, m.site(c.node), "an NVIDIA or AMD GPU is assumed", True)
-
-
-@MODEL.call("torch.cuda.device_count")
-def _devices(m: Machine, c: Call) -> Value | None:
-    count = m.environment.get("PREFLIGHT_GPUS_PER_NODE")
-    if count is not None:
-        return Known(int(count), m.site(c.node), "GPUs per node")
-    return m.unknown("the number of GPUs is not given", c.node)
 
 
 def start_process(m: Machine, c: Call) -> Value | None:
