@@ -54,6 +54,12 @@ def dataset_of(loader: Obj) -> Value | None:
     return settle(value) if value is not None else None
 
 
+def made_within(loader: Obj | None, frame: Frame) -> bool:
+    """Whether a loader goes through data that a pass of a loop makes itself: the parts of one sample."""
+    data = dataset_of(loader) if loader is not None else None
+    return isinstance(data, Obj) and data.context is not None and data.context.within(frame)
+
+
 def bases(value: Value | None) -> list[str]:
     """Names of the library types that a thing is or derives from."""
     base = settle(value) if value is not None else None

@@ -172,8 +172,11 @@ def _without_labels(value: Value) -> Obj | None:
     call = settle(value.receiver)
     if not isinstance(call, Obj) or call.name != "()" or call.open_args or len(call.args) > _AHEAD_OF_LABELS:
         return None
-    made = loaded_model(wrapped(call.receiver))
-    if made is None or any("label" in name or "loss" in name for name in call.kwargs):
+    model = wrapped(call.receiver)
+    made = loaded_model(model) or model
+    if not isinstance(made, Obj) or made.cls is not None or not made.name.startswith("transformers."):
+        return None
+    if any("label" in name or "loss" in name for name in call.kwargs):
         return None
     owner = made.name.split(".")[-2 if made.name.rpartition(".")[2].startswith("from_") else -1]
     trusted = made.kwargs.get("trust_remote_code")

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.loaders import feeding
+from preflight.check.queries.loaders import feeding, made_within
 from preflight.check.queries.steps import each_pass, step_loops
 from preflight.check.rule import Rule
 from preflight.source.values import Obj
@@ -66,6 +66,27 @@ BAD = (
     "runner = Runner()\nfor batch in train:\n    runner.run(batch)\n",
 )
 GOOD = (
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.backbone, self.head = nn.Linear(10, 8), nn.Linear(8, 2)
+    def forward(self, video):
+        parts = []
+        for clips in DataLoader(Clips(video), batch_size=4):
+            with torch.no_grad():
+                parts.append(self.backbone(clips))
+        return self.head(torch.cat(parts).mean(0, keepdim=True))
+net = Net()
+optimizer = torch.optim.SGD(net.head.parameters(), lr=0.1)
+for video, y in DataLoader(videos, batch_size=1, shuffle=True):
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(net(video), y).backward()
+    optimizer.step()
+""",
     _HEAD + "for i, (x, y) in enumerate(train):\n    step(x, y)\n    if i % 500 == 0:\n        evaluate(val)\n",
     _HEAD + "for epoch in range(3):\n    for x, y in train:\n        step(x, y)\n    evaluate(val)\n",
 )
@@ -80,6 +101,8 @@ def check(context: Context) -> Iterator[Finding]:
         if any(frame is not loop.frame and frame.within(loop.frame) for frame in feeds.trained):
             continue  # training data is gone through in each pass, too: the pass is an epoch
         for key, frames in feeds.evaluation.items():
+            if made_within(loaders.get(key), loop.frame):
+                continue
             for frame in frames:
                 if (
                     not frame.within(loop.frame)

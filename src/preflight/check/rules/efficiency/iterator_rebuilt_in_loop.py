@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.loaders import TORCH, dataset_of, is_iterable_dataset, setting, source_loaders
+from preflight.check.queries.loaders import TORCH, dataset_of, is_iterable_dataset, made_within, setting, source_loaders
 from preflight.check.queries.steps import each_pass, inner_loops, step_loops
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
@@ -86,6 +86,25 @@ for step in range(args.steps):
     + _STEP,
 )
 GOOD = (
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.backbone, self.head = nn.Linear(10, 8), nn.Linear(8, 2)
+    def forward(self, video):
+        with torch.no_grad():
+            parts = [self.backbone(clips) for clips in DataLoader(Clips(video), batch_size=4)]
+        return self.head(torch.cat(parts).mean(0, keepdim=True))
+net = Net()
+optimizer = torch.optim.SGD(net.head.parameters(), lr=0.1)
+for video, y in DataLoader(videos, batch_size=1, shuffle=True):
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(net(video), y).backward()
+    optimizer.step()
+""",
     _HEAD
     + """
 loader = DataLoader(samples, batch_size=8, shuffle=True, num_workers=4)
@@ -129,6 +148,8 @@ def check(context: Context) -> Iterator[Finding]:
             loader = next((o for o in sources if isinstance(o, Obj)), None)
             if loader is None or (not made and not _drawn(context, event)):
                 continue
+            if made and setting(loader, "num_workers") == 0 and made_within(loader, loop.frame):
+                continue  # the parts of one sample, one after the other
             yield _finding(context, event, loader, made)
 
 
