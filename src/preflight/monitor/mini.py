@@ -19,6 +19,7 @@ _MOMENTS = {
     "local": ("before_exchange", "gradient"),
     "unscaling": ("before_unscale", "gradient"),
     "thrown": ("before_clear", "gradient"),
+    "waiting": ("waiting", "parameter"),
     "loaded": ("loaded", "parameter"),
     "states": ("after_step", "optimizer"),
 }
@@ -37,7 +38,8 @@ class Mini:
 
     Words of states: gradients, before, after (a step), buffers, left (gradients as a backward pass begins), made (by one),
     amidst and added (parameters and gradients as another pass begins before the step),
-    unscaling, local (gradients before the program exchanges them), thrown (gradients that are cleared unused), loaded, states.
+    unscaling, local (gradients before the program exchanges them), thrown (gradients that are cleared unused), waiting (what
+    an optimizer holds that has never stepped), loaded, states.
     ``("loss", 0.5)`` and other numbers are ``("scalar", name, object, value)``; ``("memory", peak)`` is what the
     allocator of ``cuda:0`` tells.
     """

@@ -21,6 +21,7 @@ from .sequences import NAMES, Sequences
 from .state import States
 from .tail import Tails
 from .targets import Targets
+from .unstepped import Unstepped
 from .variables import Variables
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Backwards:
         variables: Variables,
         states: States,
         uncleared: set[int],
+        unstepped: Unstepped,
         rewritten: Rewritten,
         sequences: Sequences,
         draws: Draws,
@@ -46,6 +48,7 @@ class Backwards:
         self.variables = variables
         self.states = states
         self.uncleared = uncleared
+        self.unstepped = unstepped
         self.rewritten = rewritten
         self.tails = Tails()
         self.sequences = sequences
@@ -74,6 +77,7 @@ class Backwards:
         seen: dict[str, Any] = {"dtype": dtype_of(first), "numel": first.numel(), "roots": len(roots)}
         if kwargs.get("retain_graph"):
             seen["retain_graph"] = True
+        self.unstepped.passes()
         left: dict[int, int] = {}
         if not self.variables.stale:
             left = self.variables.with_gradients()
@@ -81,6 +85,8 @@ class Backwards:
                 # Nothing was heard of a clearing since a step: the gradients tell whether there was one all the same.
                 self.states.gradients("before_backward", None, False)
                 self.uncleared.clear()
+        if left:
+            self.unstepped.having([*left])
         if left and recorder.detail and recorder.waiting == 1:
             self._accumulating()
         seen["gradients"] = sum(left.values())

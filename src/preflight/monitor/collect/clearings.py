@@ -9,6 +9,7 @@ from .entry import Entry
 from .patching import Patches
 from .recorder import Recorder
 from .state import States
+from .unstepped import Unstepped
 
 
 class Clearings:
@@ -16,6 +17,7 @@ class Clearings:
 
     Attributes:
         uncleared: The optimizers that have stepped and of whose clearing nothing was heard since.
+        unstepped: Looks at what optimizers hold that have never stepped.
     """
 
     def __init__(self, recorder: Recorder, enrolled: Enrolled, states: States) -> None:
@@ -23,6 +25,7 @@ class Clearings:
         self.enrolled = enrolled
         self.states = states
         self.uncleared: set[int] = set()
+        self.unstepped = Unstepped(recorder, enrolled, states)
         self._used: dict[int, int] = {}  # how many backward passes there were when gradients were last used or cleared
         self._stepped: set[int] = set()
 
@@ -36,18 +39,20 @@ class Clearings:
         """Note that an optimizer has used its gradients."""
         self.uncleared.add(index)
         self._stepped.add(index)
+        self.unstepped.stepped(index)
         self._used[index] = self.recorder.passes
 
     def _clearing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         if not self.recorder.trainers.alone():
             return None
         self.recorder.begins("zero_grad")
+        name = self.enrolled.name(args[0])
         index = self.enrolled.variables.index_of(args[0])
         self.uncleared.discard(index)
         self._unused(index)
         to_none = kwargs.get("set_to_none", args[1] if len(args) > 1 else True)
         seen = {"set_to_none": bool(to_none), **self._waiting(index)}
-        return self.recorder.enter("zero_grad", self.enrolled.name(args[0]), seen)
+        return self.recorder.enter("zero_grad", name, seen)
 
     def _clearing_module(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         if not self.recorder.trainers.alone():
@@ -61,7 +66,7 @@ class Clearings:
     def _waiting(self, index: int | None) -> dict[str, list[int]]:
         """The optimizers that have never stepped, where others have, and whose gradients may be cleared now."""
         known = self.enrolled.variables
-        if not self._stepped or index in self._stepped or known.stale:
+        if index in self._stepped or known.stale:
             return {}
         asked = [one for one, _ in known.optimizers()] if index is None else [index]
         found = [
@@ -70,7 +75,8 @@ class Clearings:
             if one not in self._stepped
             and any(tensor.is_leaf and tensor.grad is not None for _, tensor in known.living(one))
         ]
-        return {"waiting": found} if found else {}
+        self.unstepped.having(found)
+        return {"waiting": found} if found and self._stepped else {}
 
     def _unused(self, index: int | None) -> None:
         """Look at gradients that are thrown away: a backward pass made them and no step has used them."""

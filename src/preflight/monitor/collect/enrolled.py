@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import weakref
 from typing import Any
 
@@ -27,7 +28,7 @@ class Enrolled:
         self.names = names
         self.variables = variables
         self._made: list[weakref.ref[Any]] = []
-        self._making: weakref.ref[Any] | None = None
+        self._making: dict[int, weakref.ref[Any]] = {}  # by thread: several may make optimizers at once
         self._frozen: weakref.WeakKeyDictionary[Any, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
         self._phases = 0
 
@@ -111,8 +112,8 @@ class Enrolled:
         optimizer = args[0]
         self.recorder.optimized = True
         if self.variables.index_of(optimizer) < 0:
-            self._making = weakref.ref(optimizer)
-            self._made.append(self._making)
+            made = self._making[threading.get_ident()] = weakref.ref(optimizer)
+            self._made.append(made)
             return None  # it is being made; it is taken in at its first use, or when another one steps
         return self.recorder.enter("add_param_group", self.name(optimizer))
 
@@ -121,8 +122,8 @@ class Enrolled:
             self.variables.stale = True
             self.recorder.leave(entry, None, error)
             return
-        optimizer = self._making() if self._making is not None else None
-        self._making = None
+        making = self._making.pop(threading.get_ident(), None)
+        optimizer = None if making is None else making()
         if optimizer is not None and error is None:
             held = optimizer.param_groups[-1]["params"]
             frozen = [weakref.ref(tensor) for tensor in held if not tensor.requires_grad]

@@ -22,6 +22,7 @@ class Optimizers:
 
     Attributes:
         uncleared: The optimizers that have stepped and of whose clearing nothing was heard since.
+        unstepped: Looks at what optimizers hold that have never stepped.
         rewritten: Whether the gradients of a step are those that a backward pass left.
     """
 
@@ -33,7 +34,7 @@ class Optimizers:
         self._enrolled = enrolled = Enrolled(recorder, names, variables)
         self._clearings = Clearings(recorder, enrolled, states)
         self._steps = Steps(recorder, enrolled, states, self._clearings, self.rewritten)
-        self.uncleared = self._clearings.uncleared
+        self.uncleared, self.unstepped = self._clearings.uncleared, self._clearings.unstepped
         self.name, self.holds = enrolled.name, enrolled.holds
 
     def install(self, patches: Patches) -> None:

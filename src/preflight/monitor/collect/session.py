@@ -77,6 +77,7 @@ class Session:
                 self.variables,
                 states,
                 optimizers.uncleared,
+                optimizers.unstepped,
                 optimizers.rewritten,
                 sequences,
                 self.forwards.draws,

@@ -22,7 +22,7 @@ class OptimizersTakeTurns(Relation):
     the decoder or the critic stays as it was made, while the other networks are trained against it.
     Judged once others have made a hundred steps in which it had gradients nearly always, and where data comes from a loader,
     in the fourth epoch: networks wait for their turn while others begin. Its parameters must have stayed as they were, to the
-    last bit, each time they were looked at: what another optimizer holds too, or a wrapper updates, moves.
+    last bit, each time they were looked at: what another optimizer holds too, or a wrapper or a compiled step updates, moves.
     """
 
     name = "optimizers-take-turns"

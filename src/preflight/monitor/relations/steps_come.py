@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.resting import MOMENT, Resting
 from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import ORDER, Call, Number, State, Window
 
@@ -34,7 +35,8 @@ class StepsCome(Relation):
     sample after the other that are clipped and added up. Once steps come, passes count where passes of the same line of
     the program have led to steps. An optimizer that clears gradients and has never stepped is told of once the training
     went on as after a step: another optimizer steps again and again, a schedule advances, weights are saved, a model is
-    evaluated, or a loader has gone through its data twice.
+    evaluated, or a loader has gone through its data twice; and only where everything that it holds is as it was, to the
+    last bit: what a compiled step or a hand moves lacks nothing.
     """
 
     name = "steps-come"
@@ -45,6 +47,7 @@ class StepsCome(Relation):
     looks = frozenset(
         {"forward", "backward", "zero_grad", "step", "scaler.step", "numbers", "gradient at before_clear"}
     )
+    reads = frozenset({f"parameter at {MOMENT}"})
     priority = 7
     cause = "the condition around optimizer.step() is no longer true, the call is missing, or another object is stepped in its place"
     advice = "call optimizer.step() after the backward pass (or the last of those that are accumulated)"
@@ -65,6 +68,14 @@ class StepsCome(Relation):
         self._other_line = False  # a pass of another line
         self._went_on = 0  # steps, and what else comes once something was trained
         self._epochs: dict[str, int] = {}
+        self._resting = Resting()
+        self._looked: dict[
+            int, int
+        ] = {}  # by optimizer, how far the training had gone on when it was last seen to rest
+
+    def kept(self) -> object:
+        """Nothing: of optimizers that wait for their first step it never sleeps (see ``quiet``)."""
+        return ()
 
     def quiet(self, window: Window) -> bool:
         """Whether all numbers are finite, and it is known how many passes a step takes, and who makes steps."""
@@ -76,8 +87,11 @@ class StepsCome(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         training = True
         self._other_line = False
-        for row in sorted([*_calls(window), *_not_finite(window)], key=ORDER):
-            if not isinstance(row, Call):
+        looks = [one for one in window.states if one.moment == MOMENT]
+        for row in sorted([*_calls(window), *_not_finite(window), *looks], key=ORDER):
+            if isinstance(row, State) and row.moment == MOMENT:
+                self._looked[self._resting.see(row)] = self._went_on
+            elif not isinstance(row, Call):
                 self._finite = False
             elif row.name == "forward":
                 training = bool((row.args or {}).get("training", True)) and "nograd" not in row.context
@@ -162,7 +176,9 @@ class StepsCome(Relation):
 
     def _never(self, window: Window) -> Iterator[Example]:
         for index, count in self._first.items():
-            if count < _NEVER or self._went_on - self._began[index] < _TURN:
+            if count < _NEVER or self._looked.get(index, 0) - self._began[index] < _TURN:
+                continue
+            if not self._resting.rests(index):
                 continue
             clearing = window.named("zero_grad")
             name = next((call.object for call in clearing if optimizer_number(call) == index), f"optimizer{index}")
@@ -195,6 +211,8 @@ class StepsCome(Relation):
             "zero_grad optimizer0:SGD",
         )
         yield [mini.window(*read * 5), *(mini.window(*led) for _ in range(7)), *(mini.window(*read) for _ in range(9))]
+        mini = Mini({"model.weight": {}})  # its step is compiled, and runs no hooks
+        yield [mini.window(_look(number), *rows[:-1], "scheduler.step StepLR") for number in range(6)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -202,9 +220,10 @@ class StepsCome(Relation):
         rows = ("zero_grad optimizer0:SGD", "forward model", "backward", "step optimizer0:SGD")
         yield [*(mini.window(*rows) for _ in range(7)), *(mini.window(*rows[:-1]) for _ in range(2))]
         mini = Mini({"model.weight": {}})
-        yield [mini.window(*rows[:-1], "scheduler.step StepLR") for _ in range(5)]
+        yield [mini.window(_look(7), *rows[:-1], "scheduler.step StepLR") for _ in range(5)]
         mini = Mini({"model.weight": {}})
-        yield [mini.window(("fetch loader0", {"args": {"epoch": epoch}}), *rows[:-1]) for epoch in (0, 0, 1, 1, 2, 2)]
+        epochs = [("fetch loader0", {"args": {"epoch": epoch}}) for epoch in (0, 0, 1, 1, 2, 2)]
+        yield [mini.window(fetch, _look(7), *rows[:-1]) for fetch in epochs]
 
 
 _WATCHED = ("forward", "backward", "zero_grad", "step", "scaler.step", "scheduler.step", "save", "fetch")
@@ -222,6 +241,10 @@ def _not_finite(window: Window) -> Iterator[Number | State]:
     for state in window.states:
         if state.moment == "before_clear" and any(norm is not None and norm != norm for norm in state.norm):
             yield state
+
+
+def _look(bits: int) -> tuple[object, ...]:
+    return (MOMENT, {"model.weight": (1.0, bits)}, {"optimizer": 0})
 
 
 def _outside(call: Call) -> bool:
