@@ -135,3 +135,55 @@ def test_targets_that_a_loss_smooths_tell_whether_they_were_smoothed_before() ->
     assert smoothed(single * 0.9 + 0.02) == smoothed(mixed * 0.9 + 0.02) == [1.0]
     assert smoothed(torch.randn(4, 5).softmax(1)) == smoothed(torch.full((4, 5), 0.2)) == [0.0]
     assert smoothed(single * 0.9 + 0.02, 0.0) == smoothed(torch.tensor([0, 1, 2, 3])) == []
+
+
+def same(loss: Any) -> list[float]:
+    """What is told of losses of the same tensors, where this loss is gone back from in two iterations."""
+    torch.manual_seed(0)
+    left, right = torch.nn.Linear(4, 6), torch.nn.Linear(4, 6)
+    optimizer = torch.optim.SGD([*left.parameters(), *right.parameters()], lr=0.1)
+    with recorded() as kept:
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss(left(torch.randn(6, 4)), right(torch.randn(6, 4))).backward()
+            optimizer.step()
+    return [value for _, value in told(kept, "term.same")]
+
+
+def one_way(scores: Any) -> Any:
+    return F.cross_entropy(scores, torch.arange(len(scores)))
+
+
+def test_a_contrastive_loss_whose_second_direction_is_the_first_one_is_told() -> None:
+    assert same(lambda one, two: one_way(scores := one @ two.T) + one_way(scores)) == [1.0, 1.0]
+    assert not same(lambda one, two: one_way(scores := one @ two.T) + one_way(scores.T))
+
+
+def test_the_same_loss_twice_is_told_where_both_count() -> None:
+    labels = torch.tensor([0, 0, 1, 1, 2, 2])
+
+    def mixed(share: float, other: Any) -> Any:
+        return lambda one, two: (
+            share * F.cross_entropy(one, labels) + (1 - share) * F.cross_entropy(one + 0 * two, other)
+        )
+
+    def alike(share: float, other: Any) -> Any:
+        return lambda one, two: share * F.cross_entropy(one, labels) + (1 - share) * F.cross_entropy(one, other)
+
+    assert same(alike(0.5, labels)) == [1.0, 1.0]
+    assert same(alike(1.0, labels)) == [0.0, 0.0]
+    assert not any(same(alike(0.7, labels.flip(0))))
+    assert not same(mixed(0.5, labels))
+
+
+def test_losses_that_hold_others_fast_are_not_the_same() -> None:
+    assert not same(lambda one, two: F.mse_loss(one, two.detach()) + F.mse_loss(one.detach(), two))
+    assert not same(lambda one, two: F.huber_loss(one, two, delta=0.5) + F.huber_loss(one, two, delta=1.0))
+    shown: list[Any] = []
+    assert same(lambda one, two: (shown.append(F.mse_loss(one, two)), F.mse_loss(one, two))[1]) == []
+
+
+def test_a_target_of_an_inference_tensor_is_no_trouble() -> None:
+    with torch.inference_mode():
+        labels = torch.tensor([0, 0, 1, 1, 2, 2]).float()[:, None].expand(6, 6) + 0
+    assert not same(lambda one, two: F.l1_loss(one, labels) + F.l1_loss(one, two))

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from . import draws as drawing
+from .chained import Chained
 from .digest import norms
 from .digests import dtype_of
 from .draws import Draws
@@ -58,6 +59,7 @@ class Backwards:
         self.second_order = SecondOrder(recorder)
         self.draws = draws
         self.terms = terms
+        self.chained = Chained(recorder, variables.flags_changed)
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -77,6 +79,10 @@ class Backwards:
         seen: dict[str, Any] = {"dtype": dtype_of(first), "numel": first.numel(), "roots": len(roots)}
         if kwargs.get("retain_graph"):
             seen["retain_graph"] = True
+        kept = _kept(*args, **kwargs)
+        if kept is not None:
+            with recorder.work("chained"):
+                self.chained.look(first, kept, seen)
         self.unstepped.passes()
         left: dict[int, int] = {}
         if not self.variables.stale:
@@ -184,6 +190,20 @@ class Backwards:
                 with self.recorder.work("second order"):
                     self.second_order.given(entry, value)
             self.recorder.leave(entry, None, error)
+
+
+def _kept(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: Any = None,
+    create_graph: Any = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> bool | None:
+    """Whether a pass keeps its graph, by what ``torch.autograd.backward`` was given; None where it is for some leaves alone."""
+    if inputs is not None:
+        return None
+    return bool(create_graph if retain_graph is None else retain_graph)
 
 
 class _Scalar:

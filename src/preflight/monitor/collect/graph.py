@@ -22,6 +22,11 @@ _PRODUCTS = ("Bmm", "Baddbmm", "Mm")
 SOFTMAX = ("Softmax", "SafeSoftmax")  # the second where fused attention falls back, as it does for dropout
 _KEEPING = ("NativeDropout", "Mul", "Clone", "Expand", "View", "UnsafeView", "ReshapeAlias", "ToCopy")
 """Operations that leave the weights of an attention along their axes."""
+ADDING = (
+    *("Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Sum", "Mean", "Stack", "Cat"),
+    *("View", "Squeeze", "Unsqueeze", "ToCopy"),
+)
+"""Operations that make one loss of several."""
 _VIEWS = ("View", "UnsafeView", "ReshapeAlias")
 
 

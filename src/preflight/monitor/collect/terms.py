@@ -8,18 +8,19 @@ a hook notes that gradients came.
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import Any
 
 from .backward import read_later
 from .entry import Entry
 from .functionals import watch
-from .graph import name_of
+from .graph import ADDING, name_of
 from .patching import Patches
 from .places import from_program, here
-from .plain import impossible, plain_types
+from .plain import Outside, impossible, plain_types
 from .recorder import Recorder
 
-VALUE, REACHED, ENDS = "term.value", "term.reached", "term.ends"
+VALUE, REACHED, ENDS, SAME = "term.value", "term.reached", "term.ends", "term.same"
 _LOSSES = (
     *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss"),
     *("gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss"),
@@ -29,37 +30,58 @@ _LOSSES = (
 _MOST_TERMS = 16  # of an iteration
 _MOST_PLACES = 64
 _MOST_ENDS = 40
-_ADDING = (
-    "Add",
-    "Sub",
-    "Rsub",
-    "Mul",
-    "Div",
-    "Neg",
-    "Sum",
-    "Mean",
-    "Stack",
-    "Cat",
-    "View",
-    "Squeeze",
-    "Unsqueeze",
-    "ToCopy",
-)
-"""Operations that make one loss of several."""
+
+
+class _Given:
+    """What a loss was given; no tensor is held."""
+
+    __slots__ = ("_diagonal", "_others", "_refs", "_versions")
+
+    def __init__(self, torch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        words = _words(args, kwargs)
+        tensors = [(word, one) for word, one in words if isinstance(one, torch.Tensor)]
+        self._others = [(word, one) for word, one in words if not isinstance(one, torch.Tensor)]
+        self._refs = [(word, weakref.ref(one)) for word, one in tensors]
+        self._versions = [one._version for _, one in tensors]
+        self._diagonal = _diagonal(torch, [one for _, one in tensors])
+
+    def same(self, other: _Given, torch: Any) -> Any:
+        """Whether another one was given the very same tensors, as a number that may have to come from a device, or None.
+
+        The labels of a contrastive loss, of which each sample is its own class, may have been made anew.
+        """
+        if self._others != other._others or [word for word, _ in self._refs] != [word for word, _ in other._refs]:
+            return None
+        alike = []
+        for (_, one), (_, two), *versions in zip(self._refs, other._refs, self._versions, other._versions, strict=True):
+            there = one()
+            alike.append(there is not None and there is two() and versions[0] == versions[1])
+        if all(alike):
+            return True
+        if alike == [True, False] and self._diagonal is not None and other._diagonal is not None:
+            return self._diagonal & other._diagonal
+        return None
 
 
 class _Term:
     """A loss of this iteration; its graph is not held."""
 
-    __slots__ = ("reached", "word")
+    __slots__ = ("_terms", "given", "gradient", "reached", "turn", "word")
 
-    def __init__(self, word: str) -> None:
+    def __init__(self, word: str, given: _Given | None, terms: Terms) -> None:
         self.word = word
+        self.given = given
         self.reached = False
+        self.gradient: Any = None  # what came in the last backward pass
+        self.turn = -1  # which one that was
+        self._terms = terms
 
     def came(self, gradients: Any) -> None:
         """Gradients have come to it."""
         self.reached = True
+        self.turn = self._terms.turn
+        one = gradients[0] if gradients else None
+        self.gradient = None if one is None or one.requires_grad else one  # one with a graph would keep it
 
 
 class Terms:
@@ -69,17 +91,34 @@ class Terms:
         self.recorder = recorder
         self._open: list[_Term] = []
         self._orders: dict[str, int] = {}  # by place, how many there were in this iteration
+        self._given: dict[str, _Given] = {}  # what functions that are being computed were given
+        self._pairs: list[tuple[_Term, _Term, Any]] = []
+        self.turn = 0  # backward passes that were looked at
         plain_types(recorder.torch)
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
         if self.recorder.wants(REACHED):
             for name in _LOSSES:
-                watch(self.recorder, patches, name, None, functools.partial(self._made, name))
+                watch(
+                    self.recorder,
+                    patches,
+                    name,
+                    functools.partial(self._called, name),
+                    functools.partial(self._made, name),
+                )
+
+    def _called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A loss is about to be computed."""
+        self._given.pop(name, None)
+        torch = self.recorder.torch
+        if self.recorder.wants(SAME) and not impossible(torch) and _comparable(torch, args, kwargs):
+            with Outside(torch):
+                self._given[name] = _Given(torch, args, kwargs)
 
     def _made(self, name: str, output: Any) -> None:
         """A loss was computed."""
-        recorder = self.recorder
+        recorder, given = self.recorder, self._given.pop(name, None)
         if recorder.backward_depth or type(output) not in plain_types(recorder.torch) or impossible(recorder.torch):
             return  # what is computed once more within a backward pass is another one's
         node = output.grad_fn
@@ -89,16 +128,31 @@ class Terms:
         if place not in self._orders and len(self._orders) >= _MOST_PLACES:
             return
         order = self._orders[place] = self._orders.get(place, -1) + 1
-        term = _Term(f"{place}#{order}#{name}#{name_of(node) if node is not None else ''}")
+        term = _Term(f"{place}#{order}#{name}#{name_of(node) if node is not None else ''}", given, self)
         if node is not None:  # otherwise what it compares was made to numbers before
             node.register_prehook(term.came)
+            self._pair(term)
         self._open.append(term)
         head = recorder.head()
         word = term.word
         recorder.later(read_later(output), lambda values: [("scalar", (*head, VALUE, word, values[0]))])
 
+    def _pair(self, term: _Term) -> None:
+        """Find a loss that was given the same before."""
+        if term.given is None:
+            return
+        name = term.word.split("#", 2)[2]
+        for other in self._open:
+            if other.given is not None and other.word.split("#", 2)[2] == name:
+                with Outside(self.recorder.torch):
+                    same = term.given.same(other.given, self.recorder.torch)
+                if same is not None:
+                    self._pairs.append((other, term, same))
+                    return
+
     def begins(self, entry: Entry, loss: Any) -> None:
         """A backward pass begins: tell what its loss is added up from, where it is added up from few things."""
+        self.turn += 1
         root = getattr(loss, "grad_fn", None)
         if self._open and root is not None:
             names = _ends(root)
@@ -110,10 +164,49 @@ class Terms:
         recorder = self.recorder
         terms, self._open = self._open, []
         self._orders.clear()
+        pairs, self._pairs = self._pairs, []
+        self._given.clear()
         if not recorder.backwards:
             return
         for term in terms:
             recorder.scalar(REACHED, term.word, float(term.reached))
+        for first, second, same in pairs:
+            self._same(first, second, same)
+
+    def _same(self, first: _Term, second: _Term, same: Any) -> None:
+        """Tell of two losses of the same tensors whether one backward pass came to both with gradients that are not zero."""
+        recorder, torch = self.recorder, self.recorder.torch
+        came = [first.gradient, second.gradient]
+        if first.turn != second.turn or first.turn < 0 or any(type(one) not in plain_types(torch) for one in came):
+            return
+        with Outside(torch):
+            both = (came[0] != 0) & (came[1] != 0) & same
+            told = read_later(both.to(torch.float32))
+        head, word = recorder.head(), f"{first.word.rsplit('#', 1)[0]}+{second.word.rsplit('#', 1)[0]}"
+        recorder.later(told, lambda values: [("scalar", (*head, SAME, word, values[0]))])
+
+
+def _words(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [*((str(place), one) for place, one in enumerate(args)), *sorted(kwargs.items())]
+
+
+def _comparable(torch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether all that a loss is given are plain tensors, whose writes are counted, and single words and numbers."""
+    plain = plain_types(torch)
+    return all(
+        one is None or isinstance(one, (bool, int, float, str)) or (type(one) in plain and not one.is_inference())
+        for _, one in _words(args, kwargs)
+    )
+
+
+def _diagonal(torch: Any, tensors: list[Any]) -> Any:
+    """Whether each sample is its own class, where there are as many classes as samples; None where there are not."""
+    if len(tensors) != 2 or tensors[0].dim() != 2 or tensors[1].dim() != 1 or tensors[1].dtype != torch.int64:
+        return None
+    scores, labels = tensors
+    if scores.shape[0] != scores.shape[1] or len(labels) != len(scores) or len(labels) < 2:
+        return None
+    return (labels == torch.arange(len(labels), device=labels.device)).all()
 
 
 def _ends(root: Any) -> list[str]:
@@ -123,7 +216,7 @@ def _ends(root: Any) -> list[str]:
         if count >= _MOST_ENDS:
             return []
         name = name_of(node)
-        if name not in _ADDING:
+        if name not in ADDING:
             names.append(name)
             continue
         for below, _ in node.next_functions:

@@ -1,0 +1,67 @@
+"""Losses that hold one that was gone backward from before: over how many steps they reach back, and what counts twice.
+
+Only a graph that is kept can be gone through again, so that nothing is looked at where none is. A root of a pass is marked
+in its own dictionary, which lives as long as it does; nothing of a graph is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .graph import ADDING, name_of
+from .recorder import Recorder
+
+THROUGH, AGAIN = "through", "again"
+_MARK = "preflight_root"
+_MOST_NODES = 64
+_NONE = (-1, 0, 0, 0)
+
+
+class Chained:
+    """Follows how the roots of backward passes whose graphs are kept lie in one another, from iteration to iteration."""
+
+    def __init__(self, recorder: Recorder, frozen: Callable[[], bool]) -> None:
+        """Take the recorder, and who tells whether parameters were frozen or freed since they were last looked at."""
+        self.recorder = recorder
+        self._frozen = frozen
+        self._marked = False
+
+    def look(self, loss: Any, kept: bool, seen: dict[str, Any]) -> None:
+        """Tell of an earlier pass whose root lies in the sum that this one begins at, and mark a root whose graph is kept.
+
+        Told is through how many losses of earlier iterations, that were stepped on, it goes; or how many passes ago one was
+        that no step has followed yet.
+        """
+        root = getattr(loss, "grad_fn", None)
+        if root is None or not (kept or self._marked):
+            return
+        recorder = self.recorder
+        number, iteration, depth, own = self._found(root)
+        if 0 <= number < recorder.passes - recorder.waiting:  # it lies before the last step of any optimizer
+            if iteration < recorder.iteration:
+                depth += 1
+                seen[THROUGH] = depth
+        elif number >= 0 and own != id(root) and not self._frozen():
+            seen[AGAIN] = recorder.passes - number
+        if kept:
+            root.metadata[_MARK] = (recorder.passes, recorder.iteration, depth, id(root))
+            self._marked = True
+
+    def _found(self, root: Any) -> tuple[int, int, int, int]:
+        """The last pass whose root lies in this one's sum, its iteration, through how many it went, and which root it was."""
+        nodes, known, found = [root], {id(root)}, _NONE
+        if not self._marked:
+            return found
+        for count, node in enumerate(nodes):  # grows as it goes
+            if count >= _MOST_NODES:
+                break
+            mark = node.metadata.get(_MARK)
+            if mark is not None:
+                found = max(found, mark)  # of a sum that lies within another one, the outer one is the later
+            elif name_of(node) in ADDING:
+                for below, _ in node.next_functions:
+                    if below is not None and id(below) not in known:
+                        known.add(id(below))
+                        nodes.append(below)
+        return found
