@@ -45,7 +45,7 @@ class GatheredGradientsUsed(Relation):
     advice = "call optimizer.step() after the backward pass, and clear the gradients before the next one"
 
     def __init__(self) -> None:
-        self._stepped = False
+        self._stepped = self._over = False
         self._gathered: dict[int, _Gathered] = {}
         self._epochs: dict[str, int] = {}
         self._fetched = ""  # the loader that gave the last batch
@@ -53,11 +53,12 @@ class GatheredGradientsUsed(Relation):
         self._resting = Resting()
 
     def quiet(self, window: Window) -> bool:
-        """Whether an optimizer has stepped: nothing is said from then on."""
-        return self._stepped
+        """Whether an optimizer has stepped before this window: nothing is said from then on."""
+        return self._over
 
     def see(self, window: Window) -> Iterator[Example]:
-        if self._stepped:
+        self._over = self._stepped
+        if self._over:
             return
         passes = window.named("backward")
         for row in sorted([*_calls(window), *window.states], key=ORDER):
