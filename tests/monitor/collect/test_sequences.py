@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -422,6 +423,36 @@ def test_weights_of_an_attention_that_sum_to_one_elsewhere_are_told() -> None:
         assert numbers(next_token(Weighed(axis), IDS))["crosswise"] == share
     assert numbers(next_token(Weighed(-2, divided=True), IDS))["crosswise"] < 0
     assert numbers(next_token(Model("causal"), IDS))["crosswise"] < 0
+
+
+Mix = Callable[[Any, Any, Any], Any]
+
+
+@pytest.mark.parametrize(
+    ("mix", "share"),
+    [
+        (lambda scores, value, turn: turn(scores.softmax(-1)) @ value, 1),
+        (lambda scores, value, turn: turn(turn(value) @ scores.softmax(-1)), 1),
+        (lambda scores, value, turn: torch.einsum("bhqk,bhqd->bhkd", scores.softmax(-1), value), 1),
+        (lambda scores, value, turn: torch.einsum("bhqd,bhqk->bhkd", value, scores.softmax(-1)), 1),
+        (lambda scores, value, turn: turn(turn(scores).softmax(-1)) @ value, 1),
+        (lambda scores, value, turn: turn(turn(value) @ turn(scores.softmax(-1))), 0),
+        (lambda scores, value, turn: torch.einsum("bhkd,bhqk->bhqd", value, scores.softmax(-1)), 0),
+        (lambda scores, value, turn: turn(turn(scores).softmax(-2)) @ value, -1),
+        (lambda scores, value, turn: (weights := scores.softmax(-1)) @ value + turn(weights) @ value, 0),
+        (lambda scores, value, turn: turn(scores[..., :-1].softmax(-1)) @ value, -1),
+    ],
+)
+def test_weights_that_are_turned_before_values_are_added_up_are_told(mix: Mix, share: int) -> None:
+    class Turned(Model):
+        def forward(self, ids: Any, mask: Any = None) -> Any:
+            hidden = self.embed(ids)
+            query, key, value = self.qkv(hidden).view(*ids.shape, 3, 2, -1).permute(2, 0, 3, 1, 4)
+            mixed = mix(query @ key.transpose(-1, -2) / 4, value, lambda one: one.transpose(-1, -2))
+            mixed = mixed.transpose(1, 2).flatten(2)
+            return self.head(functional.pad(mixed, (0, 0, 0, ids.shape[1] - mixed.shape[1])) + hidden)
+
+    assert numbers(next_token(Turned("by hand"), IDS))["crosswise"] == share
 
 
 class OneByOne(nn.Module):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -27,6 +28,7 @@ ADDING = (
     *("View", "Squeeze", "Unsqueeze", "ToCopy"),
 )
 """Operations that make one loss of several."""
+_LAYING = ("Unsqueeze", "Permute", "Transpose")
 _VIEWS = ("View", "UnsafeView", "ReshapeAlias")
 
 
@@ -113,51 +115,68 @@ class Graph:
         return None
 
     def crosswise(self, square: bool = False) -> float | None:
-        """Whether weights of an attention were made to sum to one over another axis than that which they go over.
+        """Whether weights of an attention sum to one over another axis than that over which values are added up with them.
 
         None where no attention is written out so that it can be told; ``square`` asks only for those with as many queries
-        as keys: queries that are fewer, as slots are, may compete for what they are given.
+        as keys, whose values are added up over the last axis: queries that are fewer, as slots are, may compete for what
+        they are given, and what is spread over a graph goes the other way. One use over the right axis is enough.
         """
         told = None
         for place, _ in islice(self.named(*SOFTMAX), _MOST_WRITTEN):
             result = self.held(place, "_saved_result")
-            product = self._product(place, ("Permute",))
+            product = self._product(place, ("Permute", "Transpose"))
             if result is None or result.dim() < 3 or product < 0 or self.names[product] == "Mm":
                 continue
-            if square and (result.shape[-1] != result.shape[-2] or result.shape[-1] < 2):
+            as_many = result.shape[-1] == result.shape[-2] > 1
+            if square and not as_many:
                 continue
-            if not self._weighs(place, result):
-                continue
-            if self.number(place, "_saved_dim", -1) % result.dim() != result.dim() - 1:
+            over, last = self._summed(place, result), result.dim() - 1
+            axis = self.number(place, "_saved_dim", -1) % result.dim()
+            if axis in over:
+                told = 0.0 if axis == last else told
+            elif over and (over[0] == last or (as_many and not square and {*over} == {last - 1})):
                 return 1.0
-            told = 0.0
         return told
 
-    def _weighs(self, place: int, result: Any) -> bool:
-        """Whether the first thing that is done with the result of a softmax is to add up values with it, over its last axis.
+    def _summed(self, place: int, result: Any) -> list[int]:
+        """Over which axes of the result of a softmax values are added up with it, for each use; -1 where that is not told.
 
         A view may lay a single column out as a row: what the product is given must be as wide as the result. What einsum
-        does lays axes out for a product before it views them as three: the last of them is what the product goes over.
+        does lays axes out for a product before it views them as three: of these the last ones are those of the product.
         """
-        axes, viewed = list(range(result.dim())), False
-        for above in range(place + 1, len(self.nodes)):
-            if place not in self.below[above]:
-                continue
-            name = self.names[above]
-            if name in ("Unsqueeze", "Permute") and not viewed:
-                axes = _laid_out(self.nodes[above], name, axes)
-            elif name not in _KEEPING:
-                break
-            viewed = viewed or name in _VIEWS
-            place = above
-        else:
-            return False
-        first = next(iter(self.nodes[above].next_functions), (None, 0))[0]
-        if name not in ("Bmm", "Mm") or first is not self.nodes[place]:
-            return False
-        weights = self.held(above, "_saved_self")
-        last = [one for one in axes if one >= 0][-1:] == [result.dim() - 1]
-        return weights is not None and last and bool(weights.shape[-1] == result.shape[-1])
+        found, uses = [], [(place, list(range(result.dim())), False)]
+        for at, axes, viewed in uses:  # grows as it goes
+            for above in self._above.get(at, ()):
+                name = self.names[above]
+                if name in _LAYING and not viewed:
+                    uses.append((above, _laid_out(self.nodes[above], name, axes), viewed))
+                elif name in _KEEPING:
+                    uses.append((above, axes, viewed or name in _VIEWS))
+                else:
+                    found.append(self._gone_over(above, at, axes, result))
+        return found
+
+    def _gone_over(self, product: int, weights: int, axes: list[int], result: Any) -> int:
+        """Over which axis of the result of a softmax a product goes that is given it in another layout; -1 if unknown."""
+        sides = [child is self.nodes[weights] for child, _ in self.nodes[product].next_functions]
+        known = [one for one in axes if one >= 0][-2:]
+        if self.names[product] not in ("Bmm", "Mm") or sides.count(True) != 1 or len(known) < 2:
+            return -1
+        left = sides[0]
+        given = self.held(product, "_saved_self" if left else "_saved_mat2")
+        sizes = [result.shape[one] for one in known]
+        if given is None or given.shape[-1] != sizes[1] or (not left and given.shape[-2] != sizes[0]):
+            return -1
+        return known[1] if left else known[0]
+
+    @cached_property
+    def _above(self) -> dict[int, list[int]]:
+        """For each operation those that are given what it gave, in order."""
+        found: dict[int, list[int]] = {}
+        for place, below in enumerate(self.below):
+            for one in {*below}:
+                found.setdefault(one, []).append(place)
+        return found
 
     def _reached(self, child: Any, product: int, reach: list[bool]) -> bool:
         return any(reach[one] and self.nodes[one] is child for one in self.below[product])
@@ -266,6 +285,11 @@ def _laid_out(node: Any, name: str, axes: list[int]) -> list[int]:
     if name == "Permute":
         order = [one - _END if one >= _END >> 1 else one for one in node._saved_dims]
         return [axes[one] for one in order] if len(order) == len(axes) else [-1] * len(order)
+    if name == "Transpose":
+        one, other = (at - _END if at >= _END >> 1 else at for at in (node._saved_dim0, node._saved_dim1))
+        turned = list(axes)
+        turned[one], turned[other] = axes[other], axes[one]
+        return turned
     at = node._saved_dim
     at = (at - _END if at >= _END >> 1 else at) % (len(axes) + 1)
     return [*axes[:at], -1, *axes[at:]]

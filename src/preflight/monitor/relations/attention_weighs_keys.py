@@ -19,6 +19,8 @@ class AttentionWeighsKeys(Relation):
     Judged are attentions that are written out with a softmax over products, whose result weighs the values as it is. One
     that is divided by its sum first, as in slot attention, and one that is turned before, as in linear attention, are not.
     Of things other than tokens (parts of a picture, moments of a series) those are judged that have as many queries as keys.
+    Of tokens it is also seen where the weights themselves are turned, or given to the product from the right: then each
+    position is sent what others attend to. There, too, it must be a softmax over as many queries as keys.
     """
 
     name = "attention-weighs-keys"
@@ -26,8 +28,8 @@ class AttentionWeighsKeys(Relation):
     wakes = frozenset({"scalar tokens.crosswise"})
     whole = False
     priority = 7
-    cause = "softmax is given the wrong dim, such as that of the heads"
-    advice = "use softmax(dim=-1) over scores of shape (..., queries, keys)"
+    cause = "softmax is given the wrong dim, such as that of the heads, or the weights are transposed"
+    advice = "use softmax(dim=-1) over scores of shape (..., queries, keys), and multiply values with it from the left"
 
     def see(self, window: Window) -> Iterator[Example]:
         for look in looks_of(window):
