@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from . import carried, draws, encodings, leaves, outputs
+from . import averages, carried, draws, encodings, leaves, outputs
 from .aside import Aside
 from .carried import Carried
 from .digests import Digests, few
@@ -167,6 +167,8 @@ class Forwards:
         if grad:
             outer = beyond_library(sys._getframe(2))
             recorder.called = (outer, entry.place) if outer is not None else None
+        elif recorder.wants(averages.NAME):
+            averages.look(recorder, module, name)
         entry.about = self.untouched.marks(module, not training and not grad and recorder.wants("evaluation"))
         opened.append((part.module, entry, part.inside))
         if self.evaluating is not None and not training:
