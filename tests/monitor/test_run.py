@@ -16,7 +16,7 @@ from preflight.monitor.collect.settings import Settings
 from preflight.monitor.recording import free_folder, why_nothing
 
 from .conftest import Recorded
-from .programs import NEVER_CLEARED, environment, preflight
+from .programs import NEVER_CLEARED, PLAIN, environment, preflight
 
 pytestmark = pytest.mark.torch
 
@@ -165,6 +165,16 @@ def test_a_disk_that_is_full_at_the_end_costs_the_program_nothing(tmp_path: Path
     assert "how the program ended is not in the trace: " in done.stderr
     assert "alarm 1" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_it_is_said_what_is_moved_by_steps_that_are_not_seen(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    by_hand = "for one in model.parameters():\n        one.data -= 0.01 * one.grad"
+    (tmp_path / "train.py").write_text(PLAIN.replace("optimizer.step()", by_hand))
+    done = preflight("monitor", "run", "-o", "trace", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "alarm" not in done.stderr
+    assert "what optimizer0 holds has changed, and no step of it was recorded" in " ".join(done.stderr.split())
 
 
 def test_a_signal_reaches_the_program_and_what_was_recorded_is_judged(tmp_path: Path) -> None:

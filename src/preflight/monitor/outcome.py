@@ -207,6 +207,13 @@ def notes_of(watched: Watched, follower: Follower, invariants: Sequence[Invarian
         notes.append(_why_nothing(watched, follower))
     elif not watched.steps:
         notes.append("no optimizer step was recorded: whatever changes the parameters, if anything, was not judged")
+    unseen = sorted({index for team in follower.teams for index in team.watching.unseen()})
+    if unseen:
+        names = ", ".join(f"optimizer{index}" for index in unseen)
+        notes.append(
+            f"what {names} holds has changed, and no step of it was recorded: steps that are compiled, or made by hand, "
+            "are not seen, and what speaks of steps was not judged of them"
+        )
     trained = [team.watching.steps for team in follower.teams if team.watching.steps]
     if len(trained) > 1:
         said = ", ".join(f"{steps:,}" for steps in trained[:MOST_STARTS]) + (

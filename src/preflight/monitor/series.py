@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from preflight.monitor.thinning import thinned
+from preflight.monitor.views.resting import Resting
+from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import Memory, Window
 from preflight.vocabulary.watched import HeldMemory, Mark, Series
 
@@ -73,6 +75,8 @@ class Watching:
         self._curves: dict[tuple[str, str, int], Curve] = {}
         self._last: dict[int, tuple[int, int]] = {}
         self._held: dict[tuple[int, str], HeldMemory] = {}
+        self._resting: dict[int, Resting] = {}
+        self._stepped: set[int] = set()
 
     def see(self, window: Window) -> None:
         """Take the numbers of a window."""
@@ -80,6 +84,9 @@ class Watching:
         self.ranks.add(rank)
         self.world = max(self.world, window.run.world)
         steps = window.named("step")
+        self._stepped.update(map(optimizer_number, steps))
+        for state in window.states:
+            self._resting.setdefault(rank, Resting()).see(state)
         self.steps = max(self.steps, max((call.s for call in steps), default=window.step - 1) + 1)
         for held in window.memory:
             self._holds(rank, held)
@@ -111,6 +118,10 @@ class Watching:
                 unit = _UNITS.get(name)
                 found.append(Series(name=name, subject=subject, unit=unit, rank=rank, steps=steps, values=values))
         return tuple(found)
+
+    def unseen(self) -> list[int]:
+        """The optimizers none of whose steps was recorded, though what they hold has changed."""
+        return sorted({one for resting in self._resting.values() for one in resting.moved()} - self._stepped)
 
     def memory(self) -> tuple[HeldMemory, ...]:
         """The most that each rank held of a device."""

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from recording import Kept, recorded  # noqa: E402
 
 from preflight.monitor.judging.engine import Engine  # noqa: E402
+from preflight.monitor.series import Watching  # noqa: E402
 from preflight.vocabulary.invariant import Invariant  # noqa: E402
 
 nn = torch.nn
@@ -68,6 +69,19 @@ def alone(step: Step) -> Kept:
                     model(torch.randn(8, 4))
                 model.train()
     return kept
+
+
+def unseen(kept: Kept) -> list[int]:
+    """The optimizers of which it is said that something moves what they hold, and no step of theirs was recorded."""
+    watching = Watching()
+    for window in kept.windows():
+        watching.see(window)
+    return watching.unseen()
+
+
+def test_what_moves_without_a_step_that_was_recorded_is_named() -> None:
+    assert unseen(alone(by_hand)) == [0]
+    assert unseen(alone(forgotten)) == unseen(alone(lambda model, optimizer: optimizer.step())) == []
 
 
 def test_an_optimizer_that_clears_and_never_steps_is_told_where_its_parameters_rest() -> None:

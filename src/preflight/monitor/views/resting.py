@@ -40,6 +40,10 @@ class Resting:
         """Whether everything it holds was seen twice, and was the same each time."""
         return self._same.get(index, 0) > 0
 
+    def moved(self) -> list[int]:
+        """The optimizers that have not stepped, and whose parameters something else has changed."""
+        return sorted(index for index, same in self._same.items() if same < 0)
+
     def as_seen(self, index: int, state: State) -> bool:
         """Whether a state shows all that was seen of an optimizer, and as it was."""
         seen = self._bits.get(index)
