@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from . import accumulation
 from . import draws as drawing
 from .chained import Chained
 from .digest import norms
@@ -101,6 +102,8 @@ class Backwards:
         entry = recorder.enter("backward", "", seen)
         if recorder.called is not None:
             self._computed(seen)
+        if accumulation.amidst() is not None and getattr(first, "grad_fn", None) is not None:
+            seen["divided"] = accumulation.divided(first)
         tail = self.tails.of(entry.place or "", first) if recorder.detail else None
         if tail:
             seen["tail"] = tail

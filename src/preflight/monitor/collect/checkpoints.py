@@ -33,7 +33,7 @@ class Checkpoints:
         """Put the watching functions in place."""
         torch = self.recorder.torch
         patches.around(torch, "save", self._saving, self._saved)
-        patches.around(torch, "load", self._loading)
+        patches.around(torch, "load", self._loading, self._loaded)
         patches.around(torch.nn.Module, "load_state_dict", self._taking, self._taken)
         patches.around(torch.nn.Module, "to_empty", self._emptying, self._emptied)
 
@@ -91,6 +91,15 @@ class Checkpoints:
         return self.recorder.enter(
             "load", "", {"file": os.fspath(where) if isinstance(where, (str, os.PathLike)) else None}
         )
+
+    def _loaded(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        """Tell how far the schedules were whose states lie in a file."""
+        if entry is None:
+            return
+        parts = list(value.values())[:64] if isinstance(value, dict) else []
+        counts = [one["last_epoch"] for one in parts if isinstance(one, dict) and "last_epoch" in one]
+        counts = [one for one in counts if isinstance(one, int)]
+        self.recorder.leave(entry, {"schedules": counts} if counts else None, error)
 
     def _emptying(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         self._tied = (args[0], _ties(args[0]))

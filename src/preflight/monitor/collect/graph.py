@@ -229,6 +229,11 @@ class Attention:
         """Whether it was given a mask: one that can be read, or one that can be seen in the weights."""
         return self._mask is not None and (not self._scores or self._given)
 
+    @property
+    def bare(self) -> bool:
+        """Whether it is known to have no mask, and lets each position see all others."""
+        return not self._causal and (self._bare or (self._scores and self._mask is not None and not self._given))
+
     def _goes_over(self, batch: int, length: int) -> bool:
         """Whether queries and keys are known to be the positions of these sequences."""
         return len(self._sizes) == 2 and all(one % batch == 0 and size == length for one, size in self._sizes)

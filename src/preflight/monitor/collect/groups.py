@@ -41,6 +41,22 @@ def held_at_zero(optimizer: Any) -> bool:
     return any((number_of(group.get("initial_lr")) or 0) > 0 for group in groups)
 
 
+def set_aside(optimizer: Any) -> list[str]:
+    """Settings that were given to an optimizer of torch as attributes of its own, which it never reads, as ``optimizer.lr``.
+
+    Left out are those that a group has, too.
+    """
+    if not type(optimizer).__module__.startswith("torch.optim"):
+        return []
+    held = vars(optimizer)
+    return [
+        word
+        for word in sorted(optimizer.defaults.keys() & held.keys())
+        if number_of(held[word]) is not None
+        and all(number_of(group.get(word)) != number_of(held[word]) for group in optimizer.param_groups)
+    ]
+
+
 def number_of(value: Any) -> float | None:
     """A setting as a number when it is one; a tensor is read only where that costs nothing."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):

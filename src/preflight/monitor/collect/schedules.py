@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
+import linecache
 import sys
 import weakref
 from types import FrameType
@@ -11,10 +13,12 @@ from typing import Any
 from .entry import Entry
 from .optimizers import Optimizers
 from .patching import Patches
+from .places import user_frame
 from .recorder import Recorder
 from .scope import owner_of
 
 _MOST_MOMENTS = 8
+_MOST_PLACES = 64
 
 
 class Schedules:
@@ -26,6 +30,7 @@ class Schedules:
         self._open: list[Any] = []
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
+        self._called: dict[tuple[str, int], str] = {}
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -55,8 +60,13 @@ class Schedules:
         if len(args) > 1 or kwargs:
             seen["given"] = True  # an epoch, or what a plateau is judged by
             measure = kwargs.get("metrics", args[1] if len(args) > 1 else None)
-            if type(scheduler).__name__ == "ReduceLROnPlateau" and isinstance(measure, (int, float)):
-                seen["measure"] = float(measure)
+            if type(scheduler).__name__ == "ReduceLROnPlateau":
+                if isinstance(measure, (int, float)):
+                    seen["measure"] = float(measure)
+                seen["mode"] = scheduler.mode
+                called = self._measured()
+                if called:
+                    seen["called"] = called
         return self.recorder.enter("scheduler.step", type(scheduler).__name__, seen)
 
     def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
@@ -70,6 +80,16 @@ class Schedules:
             "optimizer": self.optimizers.name(optimizer),
         }
         self.recorder.leave(entry, result, error)
+
+    def _measured(self) -> str:
+        """What the person's code calls the measure that it hands over; nothing where it is no plain name."""
+        frame = user_frame(sys._getframe(2))
+        if frame is None:
+            return ""
+        at = (frame.f_code.co_filename, frame.f_lineno)
+        if at not in self._called and len(self._called) < _MOST_PLACES:
+            self._called[at] = measured(linecache.getline(*at))
+        return self._called.get(at, "")
 
     def _number(self, scheduler: Any) -> int:
         """The number of a scheduler, by the order in which they were used."""
@@ -92,6 +112,38 @@ class Schedules:
             "before": scheduler.last_epoch if hasattr(scheduler, "last_epoch") else None,
         }
         return self.recorder.enter("load_state_dict", type(scheduler).__name__, seen)
+
+
+def measured(line: str) -> str:
+    """The name that a line ``scheduler.step(name)`` gives a measure, looking through ``item()`` and means; else nothing."""
+    try:
+        calls = [one for one in ast.walk(ast.parse(line.strip())) if isinstance(one, ast.Call)]
+    except (SyntaxError, ValueError):
+        return ""
+    steps = [one for one in calls if isinstance(one.func, ast.Attribute) and one.func.attr == "step"]
+    given = [*steps[0].args, *(word.value for word in steps[0].keywords if word.arg == "metrics")] if steps else []
+    return _name(given[0]) if len(steps) == 1 and given else ""
+
+
+def _name(given: ast.expr) -> str:
+    """The name of a value: of a variable, an attribute, or what is looked up by a text."""
+    if isinstance(given, ast.Name):
+        return given.id
+    if isinstance(given, ast.Attribute):
+        return given.attr
+    if (
+        isinstance(given, ast.Subscript)
+        and isinstance(given.slice, ast.Constant)
+        and isinstance(given.slice.value, str)
+    ):
+        return given.slice.value
+    if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Div):
+        return _name(given.left)
+    if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr in ("item", "mean"):
+        return _name(given.args[0] if given.args else given.func.value)
+    if isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id in ("float", "sum"):
+        return _name(given.args[0]) if given.args else ""
+    return ""
 
 
 def _caller() -> str:

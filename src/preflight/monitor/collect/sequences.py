@@ -94,7 +94,7 @@ class Sequences:
         targets = list(islice(_targets(graph), _MOST))
         tables = list(islice(_tables(graph), _MOST))
         if not targets:
-            tables = [one for one in tables if _masked(graph, one) or placed(self.torch, graph, one)]
+            tables = [one for one in tables if _attended(graph, one) or placed(self.torch, graph, one)]
         if not tables or len({one.values.device for one in targets} | {one.ids.device for one in tables}) != 1:
             return self._alone(graph)
         with Outside(self.torch):
@@ -144,15 +144,18 @@ class Sequences:
         return told
 
     def _hidden(self, graph: Graph, table: Table) -> Any:
-        """What is known where targets are not of tokens: whether a mask that is given hides the padding."""
+        """What is known where targets are not of tokens: whether a mask hides the padding.
+
+        Where none is given, only what the table itself has as its padding is taken for it.
+        """
         torch, ids = self.torch, table.ids
         told = torch.full((len(NAMES),), -1.0, device=ids.device)
         attention = graph.attention(table.place)
-        if attention is None or not attention.masked:
+        if attention is None or not (attention.masked or (attention.bare and table.padding >= 0)):
             return told
         length = ids.shape[1]
         for side in (1, -1):
-            pads, _, strict = _padding(torch, ids, ids, -1, table.padding, side)
+            pads, _, strict = _padding(torch, ids, ids, -1, table.padding, side, alone=not attention.masked)
             last = (length - 1 - pads.sum(1)).clamp(min=0) if side == 1 else torch.full_like(ids[:, 0], length - 1)
             row = attention.row(torch, last, length)
             if row is not None:
@@ -223,10 +226,10 @@ class Sequences:
         return [future, attended, learnt, one]
 
 
-def _masked(graph: Graph, table: Table) -> bool:
-    """Whether the attention over a table is given a mask."""
+def _attended(graph: Graph, table: Table) -> bool:
+    """Whether the attention over a table is given a mask, or over one that has a padding is known to have none."""
     found = graph.attention(table.place)
-    return found is not None and found.masked
+    return found is not None and (found.masked or (found.bare and table.padding >= 0))
 
 
 def _future(torch: Any, attention: Attention, ids: Any, counted: Any, missing: Any) -> Any:
@@ -314,8 +317,13 @@ def _scattered(counted: Any) -> Any:
     return (2 * first.sum() > total) & (2 * total <= counted.numel())
 
 
-def _padding(torch: Any, ids: Any, lies: Any, ignored: int, padding: int, side: int) -> tuple[Any, Any, Any]:
-    """Cells that are padding at one end of the sequences; whether they certainly are; whether it shows without labels."""
+def _padding(
+    torch: Any, ids: Any, lies: Any, ignored: int, padding: int, side: int, alone: bool = False
+) -> tuple[Any, Any, Any]:
+    """Cells that are padding at one end of the sequences; whether they certainly are; whether it shows without labels.
+
+    With ``alone`` it shows by the table's own padding alone.
+    """
     turned = ids.flip(1) if side == 1 else ids
     filler = turned[:, 0].mode().values
     run = (turned == filler).cumprod(1).bool()
@@ -328,4 +336,4 @@ def _padding(torch: Any, ids: Any, lies: Any, ignored: int, padding: int, side: 
     some = (lies != ignored).any()
     # A number that fills long ends and is found nowhere else is no token of a text.
     filling = (long.amax() >= 4) & (4 * total >= ids.numel()) & ((ids == filler).sum() == total)
-    return pads, varied & (meant | (masked & some)), varied & (meant | filling)
+    return pads, varied & (meant | (masked & some)), varied & (meant if alone else meant | filling)

@@ -10,7 +10,7 @@ from .clearings import Clearings
 from .closures import Closures, Given, closure_of
 from .enrolled import Enrolled
 from .entry import Entry
-from .groups import Groups, held_at_zero
+from .groups import Groups, held_at_zero, set_aside
 from .patching import Patches
 from .recorder import Recorder
 from .rewritten import Rewritten
@@ -142,6 +142,9 @@ class Steps:
             seen["rewritten"] = True
         if held_at_zero(optimizer):
             seen["held_at_zero"] = True
+        aside = set_aside(optimizer)
+        if aside:
+            seen["aside"] = aside
         amidst = accumulation.amidst()
         if amidst is not None:
             seen["accumulating"] = amidst

@@ -128,7 +128,7 @@ class Terms:
         if place not in self._orders and len(self._orders) >= _MOST_PLACES:
             return
         order = self._orders[place] = self._orders.get(place, -1) + 1
-        term = _Term(f"{place}#{order}#{name}#{name_of(node) if node is not None else ''}", given, self)
+        term = _Term(f"{place}#{order}#{name}#{'+'.join(sorted(_made_by(node)))}", given, self)
         if node is not None:  # otherwise what it compares was made to numbers before
             node.register_prehook(term.came)
             self._pair(term)
@@ -207,6 +207,14 @@ def _diagonal(torch: Any, tensors: list[Any]) -> Any:
     if scores.shape[0] != scores.shape[1] or len(labels) != len(scores) or len(labels) < 2:
         return None
     return (labels == torch.arange(len(labels), device=labels.device)).all()
+
+
+def _made_by(node: Any) -> list[str]:
+    """Names by which a loss is known in a sum: that of its operation, or of what that adds up where it does no more."""
+    if node is None:
+        return []
+    name = name_of(node)
+    return (_ends(node) or [name]) if name in ADDING else [name]
 
 
 def _ends(root: Any) -> list[str]:

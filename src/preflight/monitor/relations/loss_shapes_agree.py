@@ -25,7 +25,8 @@ class LossShapesAgree(Relation):
     shape (N, 1) and targets of shape (N,) each prediction is compared with every target. Where the difference is computed
     by hand nothing warns, and the graph of the loss tells: a column that comes straight from a layer or its activation, or one
     that was squeezed, less something that is not trained, gives a square; a loss for each element, times weights of another
-    rank, gets a dimension more. Where the loss also compares the column with itself laid down, every pair is meant: distances
+    rank, gets a dimension more. So does a column of what was picked from each row, as the log-probabilities of the actions that
+    were taken, times a row of returns, all of whose products are added up. Where the loss also compares the column with itself laid down, every pair is meant: distances
     between distributions are made of both. So it is where the nearest or the farthest of each row is looked for, and where
     a kernel of the differences is added up, as in a soft histogram.
     """
@@ -110,6 +111,9 @@ class LossShapesAgree(Relation):
             *_difference([8, 8], 3)[1:],
         ]
         yield [Mini().window(("backward", {"args": {"tail": histogram}}))]
+        yield [Mini().window(("backward", {"args": {"tail": _chosen([8, 1])}}))]
+        spread = [["Mean", [], None, [1]], ["Sum", [8], 1, [2]], ["Mul", [8, 8], None, [3, -1]], *_chosen([8, 8])[3:]]
+        yield [Mini().window(("backward", {"args": {"tail": spread}}))]  # weights along the rows of a graph's matrix
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -123,6 +127,7 @@ class LossShapesAgree(Relation):
         yield [Mini().window(("backward", {"args": {"tail": row}}))]
         gated = [["Sum", [], None, [1]], ["Mul", [8, 8, 4], None, [2, -1]], ["Pow", [8, 4], None, []]]
         yield [Mini().window(("backward", {"args": {"tail": gated}}))]
+        yield [Mini().window(("backward", {"args": {"tail": _chosen([8, 8])}}))]
 
 
 def _stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
@@ -146,6 +151,8 @@ def _stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
         if square and node.name in ("Sub", "Rsub") and _of_a_layer(tail, source):
             return source.shape, shape
         if node.name in ("Sub", "Rsub") and _squeezed(tail, source) and shape == source.shape * 2:
+            return source.shape, shape
+        if square and node.name == "Mul" and _picked(tail, source) and _added_up(tail, node):
             return source.shape, shape
         if len(source.shape) > 1 and shape[1:] == source.shape and shape[0] == source.shape[0] > 1:
             return source.shape, shape
@@ -178,6 +185,25 @@ def _of_a_layer(tail: Tail, node: Node) -> bool:
     return node.name in ("Addmm", "Mm")
 
 
+def _picked(tail: Tail, node: Node) -> bool:
+    """Whether a column was picked from rows, one of each, whatever was done to its elements since."""
+    while node.name in (*_ACTIVATIONS, "Neg", "Log", *_ELEMENTWISE) and sum(place >= 0 for place in node.below) == 1:
+        node = tail.nodes[max(node.below)]
+    return node.name == "Gather"
+
+
+def _added_up(tail: Tail, node: Node) -> bool:
+    """Whether all elements of what an operation gives are added up, with nothing but arithmetic before."""
+    while node.place:
+        users = [one for one in tail.nodes if node.place in one.below]
+        if len(users) != 1 or users[0].name not in ("Neg", "Mul", "Div", "Mean", "Sum"):
+            return False
+        node = users[0]
+        if node.name in ("Mean", "Sum"):
+            return node.shape == []
+    return False
+
+
 def _sought(tail: Tail, node: Node) -> bool:
     """Whether of all pairs some are picked out, or weighed by how near they are, before anything is added up."""
     waiting = [node]
@@ -188,6 +214,18 @@ def _sought(tail: Tail, node: Node) -> bool:
             if user.shape == node.shape and user not in waiting:
                 waiting.append(user)
     return False
+
+
+def _chosen(shape: list[int]) -> list[list[Any]]:
+    """Minus the mean of picked log-probabilities times what is not trained."""
+    return [
+        ["Neg", [], None, [1]],
+        ["Mean", [], None, [2]],
+        ["Mul", shape, None, [3, -1]],
+        ["Gather", [8, 1], 1, [4]],
+        ["LogSoftmax", [8, 3], 1, [5]],
+        ["Addmm", [8, 3], None, []],
+    ]
 
 
 def _difference(shape: list[int], at: int = 1) -> list[list[Any]]:

@@ -16,7 +16,7 @@ class PaddingLeftOut(Relation):
     What is padding shows in the inputs: one token repeated at an end, in some sequences longer than in others, whose
     labels are left out of the loss or which the table of tokens has as its ``padding_idx``; for the loss it is enough
     that a quarter of the inputs is this token and none of it lies elsewhere.
-    Where the loss is not over tokens, a mask must be given, and padding shows in the table of tokens or in the same way.
+    Where the loss is not over tokens, padding shows in the table of tokens, or, where a mask is given, in the same way.
     It is broken where the first attention over these inputs lets the last real token of every sequence see all of it,
     or where all of it behind its first token, which may stand for the end of the text, is to be told by the model.
     Under a causal mask no token sees what comes after it, so padding on the right needs no mask.

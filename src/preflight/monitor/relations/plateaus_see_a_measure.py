@@ -1,7 +1,8 @@
-"""A plateau is judged by a measure."""
+"""A plateau is judged by a measure, and by which way of it is better."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from preflight.monitor.mini import Mini
@@ -9,6 +10,10 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Call, Window
 
 _IN_A_ROW = 3
+_LESS = frozenset({"loss", "losses", "error", "err", "mse", "rmse", "mae", "nll", "perplexity", "ppl", "wer", "cer"})
+_MORE = frozenset({"acc", "accuracy", "auc", "auroc", "iou", "miou", "dice", "psnr", "bleu", "precision", "recall"})
+_TURNING = frozenset({"neg", "negative", "minus", "inv", "inverse", "inverted", "gain", "drop", "improvement", "one"})
+"""Words of a name by which what is better may be turned round."""
 
 
 class PlateausSeeAMeasure(Relation):
@@ -18,6 +23,8 @@ class PlateausSeeAMeasure(Relation):
     number of the epoch never does, when less is better: the rate falls again and again however well the training goes.
     When more is better it always does, and the rate never falls.
     Judged from the third call on: each number was the count of calls so far, from nought or from one.
+    Nor does a scheduler wait for a loss to rise, or for an accuracy to fall: judged where the program calls by such a name
+    what it hands over as it is, at each call.
     """
 
     name = "plateaus-see-a-measure"
@@ -25,7 +32,7 @@ class PlateausSeeAMeasure(Relation):
     wakes = frozenset({"scheduler.step"})
     whole = False
     priority = 20
-    cause = "scheduler.step(epoch), as other schedulers take it, was called on a ReduceLROnPlateau"
+    cause = "scheduler.step(epoch), as other schedulers take it, was called on a ReduceLROnPlateau, or its mode is that of another measure"
     advice = "hand step() the loss or the score of the evaluation, and set mode to what is better of it"
 
     def __init__(self) -> None:
@@ -34,6 +41,10 @@ class PlateausSeeAMeasure(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         for call in window.named("scheduler.step"):
             told = call.args or {}
+            better, mode = _better(str(told.get("called", ""))), told.get("mode")
+            if better and mode in ("min", "max") and better != mode:
+                yield _turned(call, str(told["called"]), mode)
+                continue
             measure, count = told.get("measure"), told.get("count")
             if not isinstance(measure, (int, float)) or not isinstance(count, int):
                 continue
@@ -48,11 +59,38 @@ class PlateausSeeAMeasure(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _judged([0.0, 1.0, 1.5, 3.0])
         yield _judged([12, 13, 14, 15])
+        yield _judged([0.9, 0.7], called="val_loss", mode="min")
+        yield _judged([0.1, 0.2], called="accuracy", mode="max")
+        yield _judged([-0.9, -0.7], called="neg_loss", mode="max")
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _judged([0, 1, 2])
         yield _judged([1, 2, 3])
+        yield _judged([0.9, 0.7], called="val_loss", mode="max")
+        yield _judged([0.1, 0.2], called="valAcc", mode="min")
+
+
+def _better(called: str) -> str:
+    """Whether of a measure of this name less or more is better; nothing where the name does not say."""
+    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", called)]
+    if not words or any(word in _TURNING for word in words):
+        return ""
+    return "min" if words[-1] in _LESS else "max" if words[-1] in _MORE else ""
+
+
+def _turned(call: Call, called: str, mode: str) -> Example:
+    less = mode == "max"
+    return Example(
+        (),
+        False,
+        {"scheduler": call.object},
+        variables=(call.object, called),
+        expected=f'mode="{"min" if less else "max"}" for {called}',
+        seen=f'mode="{mode}"',
+        call=call,
+        detail=f"{call.object} waits for {called} to {'rise' if less else 'fall'}",
+    )
 
 
 def _example(call: Call, measure: float, wrong: bool) -> Example:
@@ -68,13 +106,13 @@ def _example(call: Call, measure: float, wrong: bool) -> Example:
     )
 
 
-def _judged(measures: Sequence[float]) -> list[Window]:
+def _judged(measures: Sequence[float], **more: str) -> list[Window]:
     mini = Mini({"model.weight": {}})
     return [
         mini.window(
             "backward",
             "step optimizer0:SGD",
-            ("scheduler.step ReduceLROnPlateau", {"args": {"index": 0, "count": count, "measure": measure}}),
+            ("scheduler.step ReduceLROnPlateau", {"args": {"index": 0, "count": count, "measure": measure, **more}}),
         )
         for count, measure in enumerate(measures)
     ]

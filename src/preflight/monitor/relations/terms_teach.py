@@ -75,7 +75,7 @@ class TermsTeach(Relation):
         taught = tuple(sorted(one for one, came in reached.items() if came))
         ends = [one.object.rpartition("#")[2] for one in window.numbers if one.name == _ENDS]
         losses = [one.value for one in window.numbers if one.name == "loss"]
-        names = "+".join(sorted(one.rpartition("#")[2] for one in taught))
+        names = "+".join(sorted(name for one in taught for name in one.rpartition("#")[2].split("+")))
         if len(window.named("backward")) != 1 or ends != [names] or len(losses) != 1 or losses[0] is None:
             return None  # also where nothing is known to be in the loss, or more than is known
         if any(one not in values for one in (word, *taught)):

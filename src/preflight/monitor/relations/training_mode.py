@@ -23,6 +23,8 @@ class TrainingMode(Relation):
     mode is set once more before the passes that train.
     A model that a library put into evaluation mode on its way, as those do that load pretrained weights, and for which the
     program itself never set a mode, has a dropout that was meant and does nothing: it is broken from the second step on.
+    Where only parts of a model are put back into training mode after an evaluation of the whole, the dropout of the others is
+    still off: it is broken where more of it was active in the steps before.
     A model that the program itself trains in evaluation mode from its beginning is left alone, and so is one without
     dropout whose running statistics are frozen later on.
     """
@@ -45,7 +47,7 @@ class TrainingMode(Relation):
         self._evaluated: set[str] = set()
         self._meant: set[str] = set()  # models that the program put into training mode
         self._read: set[str] = set()  # of these, models that ran without gradients in evaluation mode
-        self._dropped_out: set[str] = set()  # models whose dropout was active in a step before
+        self._dropped_out: dict[str, int] = {}  # by model: the most layers whose dropout was active in a step before
         self._came: dict[str, bool] = {}  # models that came in evaluation mode, and if a step was made so
         self._seen = -1
         self._parts: dict[str, tuple[str, ...]] = {}  # by model: its parts that have a mode
@@ -114,19 +116,22 @@ class TrainingMode(Relation):
             if not active:
                 switched = next((one for root, one in self._evaluating.items() if _within(name, root)), None)
             left = False
-            if not active and switched is not None:
+            dropping = max(one.get("dropout", 0) for one in told)
+            if 0 < dropping < self._dropped_out.get(name, 0):
+                switched = self._evaluating.get(name)
+                left = switched is not None and name in self._evaluated
+            elif not active and switched is not None:
                 read = name in self._read and max(one.get("dropouts", 0) for one in told) > 0
                 still = self._still(name, max(one.get("dropouts", 0) for one in told) > 0)
-                left = name in self._evaluated or name in self._dropped_out or read or still
-            if any(one.get("dropout", 0) for one in told):
-                self._dropped_out.add(name)
+                left = name in self._evaluated or self._dropped_out.get(name, 0) > 0 or read or still
+            self._dropped_out[name] = max(dropping, self._dropped_out.get(name, 0))
             yield Example(
                 (),
                 not left,
                 {"model": name, "optimizer": step.call.object.split(":")[-1]},
                 variables=(name, *self._parts.get(name, ())) if left else (),
                 expected="training mode in the forward passes of a step",
-                seen=_off(parts) if left else None,
+                seen=_off(parts, dropping) if left else None,
                 call=calls[-1],
                 detail=_sentence(name, switched) if left else "",
             )
@@ -143,6 +148,13 @@ class TrainingMode(Relation):
         mini = Mini({"model.weight": {}})
         on_purpose = (evaluate[0], ("forward model", still), "backward", "step optimizer0:SGD")
         yield [mini.window(*on_purpose), mini.window(*on_purpose)]
+        mini = Mini({"model.weight": {}})  # a part is put into evaluation mode on purpose, after the whole was trained
+        whole, part = ({"args": {"training": True, "dropouts": 2, "dropout": count}} for count in (2, 1))
+        frozen = ("mode model.encoder", {"args": {"training": False}})
+        yield [
+            mini.window(train[0], ("forward model", whole), *train[2:], *evaluate),
+            mini.window(train[0], frozen, ("forward model", part), *train[2:]),
+        ]
         for user in (True, False):  # a mode that the program sets itself, and one that is set again by it
             mini = Mini({"model.weight": {}})
             came = ("mode model", {"args": {"training": False, "user": user}})
@@ -171,13 +183,23 @@ class TrainingMode(Relation):
         came = ("mode model", {"args": {"training": False, "user": False}, "place": "train.py:2"})
         train = (("forward model", {"args": off}), "backward", "step optimizer0:SGD")
         yield [mini.window(came, *train), mini.window(*train)]
+        mini = Mini({"model.weight": {}})
+        whole, part = ({"args": {"training": True, "dropouts": 2, "dropout": count}} for count in (2, 1))
+        evaluate = (again, ("forward model", {"args": {**off, "dropouts": 2}, "context": "nograd"}))
+        encoder = ("mode model.encoder", {"args": {"training": True}})
+        yield [
+            mini.window(meant, ("forward model", whole), "backward", "step optimizer0:SGD", *evaluate),
+            mini.window(encoder, ("forward model", part), "backward", "step optimizer0:SGD"),
+        ]
 
 
 def _within(name: str, outer: str) -> bool:
     return name == outer or name.startswith(outer + ".")
 
 
-def _off(parts: int) -> str:
+def _off(parts: int, dropping: int) -> str:
+    if dropping:
+        return f"dropout in {dropping} of its parts, and in more of them in the steps before the evaluation"
     return "its only part with a mode in evaluation" if parts == 1 else f"all {parts} parts with a mode in evaluation"
 
 

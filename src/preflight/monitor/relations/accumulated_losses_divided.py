@@ -1,0 +1,66 @@
+"""Where Accelerate accumulates, losses go backward through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.steps import steps_of
+from preflight.monitor.window import Window
+
+
+class AccumulatedLossesDivided(Relation):
+    """The losses of an accumulation that was set up with Accelerate are divided by the number of its passes.
+
+    ``accelerator.backward(loss)`` divides each loss; ``loss.backward()`` does not, so that the gradients of a step are as
+    many times larger as there are passes.
+    Judged at each step that several passes were accumulated for, where the program told Accelerate to: broken where none
+    of their losses went through it and none ends in a division or a product, by which the program may do so itself.
+    """
+
+    name = "accumulated-losses-divided"
+    needs = frozenset({"step", "backward"})
+    wakes = frozenset({"step"})
+    repeats = 2
+    looks = frozenset({"step", "backward"})
+    severity = "warning"
+    priority = 13
+    cause = "loss.backward() was called within accelerator.accumulate()"
+    advice = "call accelerator.backward(loss)"
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for step in steps_of(window):
+            if (step.call.args or {}).get("accumulating") is not False:
+                continue
+            passes = step.named("backward")
+            told = [(call.args or {}).get("divided") for call in passes]
+            if not told or None in told:
+                continue
+            wrong = len(passes) > 1 and not any(told)
+            yield Example(
+                (),
+                not wrong,
+                {},
+                variables=("backward", step.call.object) if wrong else (),
+                expected="losses that are divided by the number of passes",
+                seen=f"{len(passes)} passes whose losses are added up as they are" if wrong else None,
+                call=passes[-1],
+                detail="Losses are accumulated without being divided by their number" if wrong else "",
+            )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _accumulated(2, True)
+        yield _accumulated(1, False)
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _accumulated(2, False)
+
+
+def _accumulated(passes: int, divided: bool) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    step = ("step optimizer0:SGD", {"args": {"closure": False, "accumulating": False}})
+    rows = [("backward", {"args": {"divided": divided}})] * passes
+    return [mini.window(*rows, step, "zero_grad optimizer0:SGD") for _ in range(3)]
