@@ -216,6 +216,30 @@ def test_a_mask_that_hides_no_padding_is_seen_where_the_loss_is_over_texts() -> 
         assert attended(kind, None) in (None, -1)
 
 
+def test_padding_of_the_table_is_seen_where_no_mask_is_given_and_none_multiplies_the_weights() -> None:
+    ids = torch.randint(2, VOCAB, (6, LENGTH))
+    for text in range(6):
+        ids[text, LENGTH - 2 * text :] = 1 if text else ids[text, LENGTH:]
+
+    def attended(scores: Any) -> float | None:
+        told = Sequences(torch).of("here", functional.binary_cross_entropy_with_logits(scores, torch.zeros(6)))
+        values = told.values() if told is not None else None
+        return dict(zip(NAMES, values[0], strict=True))["attended"] if values is not None else None
+
+    for kind in ("by hand", "fused"):
+        assert attended(Model(kind, padding=1)(ids).mean((1, 2))) == 1
+        assert attended(Model(kind, padding=0)(ids).mean((1, 2))) in (None, -1)
+    assert attended(Model("causal", padding=1)(ids).mean((1, 2))) in (None, -1, 0)
+    model = Model("by hand", padding=1)
+    hidden = model.embed(ids)
+    query, key, value = model.qkv(hidden).chunk(3, -1)
+    for before in (True, False):
+        seen = (ids != 1)[:, None].float().expand(6, LENGTH, LENGTH)
+        scores = query @ key.transpose(1, 2)
+        weights = (scores * seen).softmax(-1) if before else scores.softmax(-1) * seen
+        assert attended(model.head(weights @ value).mean((1, 2))) in (None, -1)
+
+
 class Recurrent(nn.Module):
     """Tokens through a recurrent layer, and what it says at each position."""
 

@@ -215,3 +215,49 @@ def test_a_batch_that_is_learnt_by_heart_is_no_endless_iteration(per_batch: int,
                 torch.nn.functional.cross_entropy(net(x), y).backward()
                 optimizer.step()
     assert len(kept.windows()) == iterations
+
+
+@pytest.mark.parametrize(
+    ("undivided", "by_hand", "told"), [(True, False, False), (True, True, True), (False, False, True)]
+)
+def test_a_pass_tells_whether_accelerate_or_the_program_divides_its_loss(
+    undivided: bool, by_hand: bool, told: bool
+) -> None:
+    accelerate = pytest.importorskip("accelerate")
+    state = pytest.importorskip("accelerate.state")
+    before = {
+        kind: dict(kind._shared_state) for kind in (state.GradientState, state.AcceleratorState, state.PartialState)
+    }
+    try:
+        accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+        net = torch.nn.Linear(3, 2)
+        with recorded() as kept:
+            loss = net(torch.randn(4, 3)).sum()
+            if undivided:
+                (loss / 2 if by_hand else loss).backward()
+            else:
+                accelerator.backward(loss)
+        assert [row["args"]["divided"] for row in kept.calls("backward")] == [told]
+    finally:
+        for kind, shared in before.items():
+            kind._shared_state.clear()
+            kind._shared_state.update(shared)
+
+
+class _Own(torch.optim.SGD):
+    """An optimizer that reads a rate of its own."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate", "told"), [(torch.optim.SGD, 0.5, ["lr"]), (torch.optim.SGD, 0.1, None), (_Own, 0.5, None)]
+)
+def test_a_step_tells_of_settings_that_its_optimizer_never_reads(
+    kind: Any, rate: float, told: list[str] | None
+) -> None:
+    net = torch.nn.Linear(3, 2)
+    optimizer = kind(net.parameters(), lr=0.1)
+    optimizer.lr = rate
+    with recorded() as kept:
+        net(torch.randn(4, 3)).sum().backward()
+        optimizer.step()
+    assert kept.calls("step")[0]["args"].get("aside") == told

@@ -62,6 +62,14 @@ def test_a_loss_tells_whether_gradients_came_to_it() -> None:
     assert [row["object"].split("#")[-1] for row in kept.table("scalar") if row["name"] == "term.ends"] == ["NllLoss"]
 
 
+def test_a_loss_that_is_a_mean_is_told_by_what_it_is_the_mean_of() -> None:
+    kept, _ = train(whole=True, steps=1)
+    words = [row["object"].split("#")[-1] for row in kept.table("scalar") if row["name"] == "term.reached"]
+    ends = [row["object"].split("#")[-1] for row in kept.table("scalar") if row["name"] == "term.ends"]
+    assert words == ["NllLoss", "Abs"]
+    assert ends == ["Abs+NllLoss"]
+
+
 def test_a_loss_of_numbers_that_were_detached_before_is_told_but_none_of_an_evaluation() -> None:
     model = Heads()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -8,6 +8,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+from .dropped import drops
+
 _MOST_NODES = 8000
 _MOST_WRITTEN = 8  # attentions that are written out and looked at
 _END = 1 << 64
@@ -203,6 +205,26 @@ class Graph:
             for one in self._to_product(place)
         )
 
+    def weighed(self, place: int) -> bool:
+        """Whether the scores of a softmax, or the weights that it gives, are multiplied by something constant, as by a mask."""
+        return any(self._multiplies(one) for one in (*self._to_product(place), *self._kept(place)))
+
+    def _kept(self, place: int) -> Iterator[int]:
+        """What is done to the weights of a softmax before values are added up with them."""
+        for above in range(place + 1, len(self.nodes)):
+            if place in self.below[above]:
+                if self.names[above] not in _KEEPING:
+                    return
+                place = above
+                yield place
+
+    def _multiplies(self, place: int) -> bool:
+        node = self.nodes[place]
+        if self.names[place] != "Mul" or len(self.below[place]) != 1 or drops(node):
+            return False
+        factors = [self.look(place, word) for word in ("_saved_self", "_saved_other")]
+        return any(unreadable or (held is not None and held.numel() > 1) for held, unreadable in factors)
+
 
 class Attention:
     """What one attention lets through; of several heads the first is looked at."""
@@ -214,6 +236,7 @@ class Attention:
         self._sizes: list[tuple[int, int]] = []  # of queries and of keys: the first dimension, and the length
         self._scores = graph.names[place] in SOFTMAX
         self._given = self._scores and graph.masks(place)
+        self._weighed = self._scores and graph.weighed(place)
         if self._scores:
             self._mask = graph.held(place, "_saved_result")
             return
@@ -232,7 +255,9 @@ class Attention:
     @property
     def bare(self) -> bool:
         """Whether it is known to have no mask, and lets each position see all others."""
-        return not self._causal and (self._bare or (self._scores and self._mask is not None and not self._given))
+        if self._scores:
+            return self._mask is not None and not self._given and not self._weighed
+        return self._bare and not self._causal
 
     def _goes_over(self, batch: int, length: int) -> bool:
         """Whether queries and keys are known to be the positions of these sequences."""
