@@ -1,5 +1,5 @@
 """An encoder of texts is called without the attention mask of its padded batches."""
-# source: https://github.com/huggingface/transformers/issues/4083
+# source: https://huggingface.co/docs/transformers/troubleshooting
 # first effect: step 0
 # names: attention_mask, padding
 # family: data

@@ -1,5 +1,5 @@
 """A run goes on with the weights and the moments of its checkpoint; the warm-up whose state lies beside them starts anew."""
-# source: https://github.com/facebookresearch/fairchem/pull/146
+# source: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LambdaLR.html
 # first effect: step 15
 # names: LambdaLR, load_state_dict
 # family: checkpoint

@@ -216,6 +216,29 @@ def test_a_mask_that_hides_no_padding_is_seen_where_the_loss_is_over_texts() -> 
         assert attended(kind, None) in (None, -1)
 
 
+@pytest.mark.parametrize("picked", [False, True])
+def test_padding_whose_losses_are_multiplied_with_nought_is_not_learnt(picked: bool) -> None:
+    ids = torch.randint(2, VOCAB, (6, LENGTH))
+    for text in range(6):
+        ids[text, LENGTH - 2 * text :] = 1 if text else ids[text, LENGTH:]
+    goal = ids[:, 1:]
+
+    def learnt(weights: Any, cut: bool = False) -> float:
+        scores = Model("causal", padding=1)(ids)[:, :-1]
+        if picked:
+            single = -scores.log_softmax(-1).gather(2, goal[..., None]).squeeze(-1)
+        else:
+            single = functional.cross_entropy(scores.flatten(0, 1), goal.flatten(), reduction="none").view(goal.shape)
+        if cut:
+            single = single.masked_fill(goal == 1, 0)
+        return numbers((single * weights).sum() / 40)["learnt"]
+
+    kept = (goal != 1).float()
+    assert learnt(kept) == 0
+    assert learnt(torch.ones_like(kept)) == learnt(1.0) == 1
+    assert learnt(1.0, cut=True) == -1
+
+
 def test_padding_of_the_table_is_seen_where_no_mask_is_given_and_none_multiplies_the_weights() -> None:
     ids = torch.randint(2, VOCAB, (6, LENGTH))
     for text in range(6):

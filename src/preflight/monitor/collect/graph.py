@@ -32,6 +32,8 @@ ADDING = (
 """Operations that make one loss of several."""
 _LAYING = ("Unsqueeze", "Permute", "Transpose")
 _VIEWS = ("View", "UnsafeView", "ReshapeAlias")
+_ELEMENTS = (*_VIEWS, "Squeeze", "Unsqueeze", "Clone", "Neg", "ToCopy", "Mul", "Div")
+"""Operations that leave each element what it was made from."""
 
 
 class Graph:
@@ -208,6 +210,29 @@ class Graph:
     def weighed(self, place: int) -> bool:
         """Whether the scores of a softmax, or the weights that it gives, are multiplied by something constant, as by a mask."""
         return any(self._multiplies(one) for one in (*self._to_product(place), *self._kept(place)))
+
+    def multiplied(self, place: int) -> tuple[Any, bool]:
+        """What the elements of a result are multiplied with before they are added up, and whether that is known.
+
+        Nothing where they are added up as they are; the factor where it is something constant.
+        """
+        for above in range(place + 1, len(self.nodes)):
+            if place not in self.below[above]:
+                continue
+            name = self.names[above]
+            if name in ("Mean", "Sum"):
+                return None, True
+            if name not in _ELEMENTS or len(self.below[above]) != 1:
+                return None, False
+            if name == "Mul":
+                factors = [self.look(above, word) for word in ("_saved_self", "_saved_other")]
+                if any(unreadable for _, unreadable in factors):
+                    return None, False
+                held = next((one for one, _ in factors if one is not None and one.numel() > 1), None)
+                if held is not None:
+                    return held, True
+            place = above
+        return None, True
 
     def _kept(self, place: int) -> Iterator[int]:
         """What is done to the weights of a softmax before values are added up with them."""

@@ -36,10 +36,26 @@ NAMES = (
 
 
 class _Targets(NamedTuple):
-    """What a loss is to find at each position, and the number that says that nothing is to be found."""
+    """What a loss is to find at each position.
+
+    Attributes:
+        values: The targets.
+        ignored: The number that says that nothing is to be found.
+        weights: What the losses of the positions are multiplied with, where that is something constant.
+        known: Whether that is all that decides which of them count.
+    """
 
     values: Any
     ignored: int
+    weights: Any = None
+    known: bool = True
+
+    def counted(self, torch: Any) -> _Targets:
+        """The same without those whose losses are multiplied with nought."""
+        if self.weights is None:
+            return self
+        none = self.weights.reshape(self.values.shape) == 0
+        return self._replace(values=torch.where(none, self.ignored, self.values), weights=None)
 
 
 class Sequences:
@@ -119,7 +135,8 @@ class Sequences:
 
     def _numbers(self, graph: Graph, table: Table, targets: list[_Targets], across: float | None) -> Any:
         torch = self.torch
-        found = [one for one in (self._against(graph, table, target) for target in targets) if one is not None]
+        counted = [target.counted(torch) for target in targets]
+        found = [one for one in (self._against(graph, table, target) for target in counted) if one is not None]
         if not found:
             told = self._hidden(graph, table)
         else:
@@ -181,6 +198,7 @@ class Sequences:
         more = [missing] * 4
         if straight is not None:
             more = self._seen(graph, table, straight, targets.ignored)
+            more[2] = more[2] if targets.known else missing
         if across is not None:
             attention = graph.attention(table.place)
             if attention is not None:
@@ -252,7 +270,11 @@ def _targets(graph: Graph) -> Iterator[_Targets]:
         ):
             continue
         ignored = graph.number(node, "_saved_ignore_index", -100) if name != "Gather" else -100
-        yield _Targets(values, ignored)
+        single = name == "Gather" or graph.number(node, "_saved_reduction", 1) == 0
+        weights, known = graph.multiplied(node) if single else (None, True)
+        if weights is not None and (weights.numel() != values.numel() or weights.device != values.device):
+            weights, known = None, False
+        yield _Targets(values, ignored, weights, known)
 
 
 def _tables(graph: Graph) -> Iterator[Table]:

@@ -22,6 +22,8 @@ _FALLEN, _SMALL = 0.05, 1e-6
 _NOTHING = 1e-8
 """Root mean square of a gradient that moves nothing: at a rate of 0.1, a weight of a tenth keeps all of its bits."""
 _FIRST = 3
+_UNIT = 2.0**-24
+"""Share of a number in float32 below which what is added to it leaves no trace."""
 
 _ANNEALED = 1e-3
 """Share of the largest rate so far below which one has come to its end: its updates are lost beside the weights."""
@@ -46,7 +48,8 @@ class StepUpdates(Relation):
     Judged by fingerprints for each parameter where they were taken, and by norms for all together in every step.
     Steps with a rate of zero are left out, or of less than a thousandth of what it was, as at the end of a schedule, and so
     are gradients that are mere rounding beside the others of the step: the bias of a layer in front of a normalisation has one, and an update of its size leaves no trace.
-    So does that of a loss that has come to its end, and that of layers which hardly any gradient reaches.
+    So does that of a loss that has come to its end, and that of layers which hardly any gradient reaches; SGD, whose rate
+    tells how large its update is, may have one that is too small even for the whole precision of its weights.
     What is not finite any more stays so whatever is added to it, and is not judged either: other relations tell of it.
     A parameter that stays as it is although it has a gradient is not the one that the optimizer updates, its update is
     smaller than the resolution of its dtype, or something puts the old value back.
@@ -72,6 +75,7 @@ class StepUpdates(Relation):
         self._largest: dict[str, float] = {}
         self._begun: dict[int, int] = {}  # by optimizer: steps whose gradients were taken for its first ones
         self._at_first: dict[int, float] = {}  # by variable: the largest norm of its gradient in those
+        self._rates: dict[str, float] = {}  # in force
         self._ended: set[str] = set()  # rates that are next to nothing, by what they were
         self._all: tuple[list[int], frozenset[int]] = [], frozenset()  # the variables of a step, as a set
         self._patience: dict[
@@ -128,6 +132,7 @@ class StepUpdates(Relation):
         """Take in a rate: whether it is zero, or nothing beside the largest one so far."""
         if rate is None or not isfinite(rate):
             return
+        self._rates[name] = rate
         largest = self._largest[name] = max(rate, self._largest.get(name, 0.0))
         if rate == 0 or rate < _ANNEALED * largest:
             self._ended.add(name)
@@ -146,16 +151,20 @@ class StepUpdates(Relation):
             if norm is not None and isfinite(norm):
                 self._at_first[ident] = max(norm, self._at_first.get(ident, 0.0))
 
-    def _arrived(self, gradients: State, window: Window) -> set[int]:
-        """The variables whose gradient is next to nothing, by itself or beside what it was in the first steps."""
+    def _arrived(self, step: Step, gradients: State, window: Window) -> set[int]:
+        """The variables whose gradient is next to nothing: by itself, beside what it was in the first steps, or as an update."""
         found = set()
+        own = step.call.object + "."
+        rate = max((one for name, one in self._rates.items() if name.startswith(own)), default=0.0)
+        sizes = dict(zip(step.after.ids, step.after.norm, strict=True)) if step.kind == "SGD" and step.after else {}
         for ident, norm in zip(gradients.ids, gradients.norm, strict=True):
             about = window.run.variables.get(ident)
             if norm is None or about is None:
                 continue
             first = self._at_first.get(ident, 0.0)
             mean = norm / max(about.numel, 1) ** 0.5
-            if mean < _NOTHING or norm < _CONVERGED * first or (mean < _SMALL and norm < _FALLEN * first):
+            lost = rate > 0 and about.dtype == "float32" and norm * rate < _UNIT * (sizes.get(ident) or 0.0)
+            if lost or mean < _NOTHING or norm < _CONVERGED * first or (mean < _SMALL and norm < _FALLEN * first):
                 found.add(ident)
         return found
 
@@ -181,7 +190,7 @@ class StepUpdates(Relation):
             pairs = zip(step.after.ids, step.after.bits, strict=True)
             same = {one for one, bits in pairs if one in with_gradient and bits is not None and old.get(one) == bits}
             if same and step.gradients is not None:
-                same -= self._arrived(step.gradients, window)
+                same -= self._arrived(step, step.gradients, window)
             still = tuple(window.run.name(one) for one in step.after.ids if one in same)
         yield Example(
             (),
@@ -210,7 +219,7 @@ class StepUpdates(Relation):
             return
         others = compress(step.after.ids, map(ne, before[1], step.after.norm))
         moved = any(ident in with_gradient for ident in others)
-        if not moved and step.gradients is not None and len(own - self._arrived(step.gradients, window)) < 2:
+        if not moved and step.gradients is not None and len(own - self._arrived(step, step.gradients, window)) < 2:
             return
         yield Example(
             (),
@@ -253,6 +262,8 @@ class StepUpdates(Relation):
             mini.window(("before", bits), arrived, still[1], ("after", bits)),
         ]
 
+        yield _lost("float32")
+
         mini = Mini({"model.weight": {}, "model.bias": {}})
         turned = (("gradients", {"model.weight": 0.5, "model.bias": 0.1}), "step optimizer0:Rprop")
         yield [  # the gradient of all of the bias has turned
@@ -292,6 +303,19 @@ class StepUpdates(Relation):
             ("after", {"model.a": 1.0, "model.b": 2.0}),
         )
         yield [mini.window(*rows), mini.window(*rows)]
+        yield _lost("bfloat16")
+
+
+def _lost(dtype: str) -> list[Window]:
+    """A step whose update is smaller than the weights can tell."""
+    mini = Mini({"model.scale": {"dtype": dtype}})
+    same = {"model.scale": (1.0, 11)}
+    rate = ("scalar", "lr", "optimizer0:SGD.0", 1e-4)
+    return [
+        mini.window(
+            rate, ("gradients", {"model.scale": 5e-4}), ("before", same), "step optimizer0:SGD", ("after", same)
+        )
+    ]
 
 
 def _not_finite(state: State) -> set[int]:
