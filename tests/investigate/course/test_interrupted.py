@@ -34,6 +34,19 @@ def test_what_an_interrupt_breaks_off_is_no_cause(tmp_path: Path, error: str) ->
     assert told(tmp_path, STEPS + broken + INTERRUPT + broken).category == "preemption"
 
 
+def test_what_is_raised_while_an_interrupt_is_handled_follows_from_it(tmp_path: Path) -> None:
+    handled = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    late = TRACE.format(path="/env/torch/_inductor/compile_worker.py", name="shutdown", error="TimeoutError: timed out")
+    assert told(tmp_path, STEPS + INTERRUPT + handled + late).category == "preemption"
+    assert told(tmp_path, STEPS + late).category != "preemption"
+
+
+def test_an_interrupt_that_a_module_of_cpp_hands_on_is_one(tmp_path: Path) -> None:
+    handed_on = TRACE.format(path="train.py", name="<module>", error="RuntimeError: {}")
+    assert told(tmp_path, STEPS + handed_on.format("KeyboardInterrupt: ")).category == "preemption"
+    assert told(tmp_path, STEPS + handed_on.format("KeyboardInterrupt is not caught")).category == "usercode"
+
+
 def test_ranks_that_wait_for_interrupted_ones_are_their_consequence(tmp_path: Path) -> None:
     wait = "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, Timeout(ms)=600000)"
     label = "[rank0]:[E ProcessGroupNCCL.cpp:523] "

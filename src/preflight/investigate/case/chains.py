@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from preflight.investigate.cause.exceptions import meaning_of
+from preflight.investigate.cause.exceptions import class_of, meaning_of
 from preflight.vocabulary.log import Place, Raised, Who
 
+INTERRUPT = "KeyboardInterrupt"
+"""What Python raises where a person presses Ctrl-C, or a notebook is stopped."""
 # What is raised so few lines below an exception, in a function that stops something, follows from it.
 _CLOSE = 40
 _STOPS = re.compile(r"^_*(?:shut_?down|tear_?down|clean_?up|finali[sz]e|destroy|terminate|stop)(?:_\w+)?$")
@@ -16,22 +18,33 @@ _STOPS = re.compile(r"^_*(?:shut_?down|tear_?down|clean_?up|finali[sz]e|destroy|
 def uncaught(raised: Sequence[Raised]) -> Iterator[Raised]:
     """Yield the last exception of each chain: what it was raised from is its cause, and stands before it.
 
-    Where the last one is cut off before its name, the one before it is the last that says what happened.
+    Where the last one is cut off before its name, the one before it is the last that says what happened; an interrupt says it
+    whatever is raised while it is handled.
     """
     for number, one in enumerate(raised):
         after = _raised_after(raised, number)
-        if after is None or not after.exception or _of_memory(one):
+        if after is None or not after.exception or _of_memory(one) or class_of(one) == INTERRUPT:
             yield one
 
 
 def after_memory(raised: Sequence[Raised]) -> set[Place]:
     """Return the places of exceptions that were raised while one was handled that says that memory ran out."""
+    return _after(raised, _of_memory)
+
+
+def after_interrupt(raised: Sequence[Raised]) -> set[Place]:
+    """Return the places of exceptions that were raised while an interrupt was handled: what it broke off complains of that."""
+    return _after(raised, lambda one: class_of(one) == INTERRUPT)
+
+
+def _after(raised: Sequence[Raised], begins: Callable[[Raised], bool]) -> set[Place]:
+    """Return the places of exceptions that were raised while one of a kind was handled, or while one of those was."""
     found: set[Place] = set()
-    short = False
+    begun = False
     for number, one in enumerate(raised):
-        if short:
+        if begun:
             found.add(one.hit.place)
-        short = (short or _of_memory(one)) and _raised_after(raised, number) is not None
+        begun = (begun or begins(one)) and _raised_after(raised, number) is not None
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence, Set
 import msgspec
 
 from preflight.investigate.case.case import Case, Event
-from preflight.investigate.case.chains import after_memory, uncaught, while_stopping
+from preflight.investigate.case.chains import after_interrupt, after_memory, uncaught, while_stopping
 from preflight.investigate.case.handed_on import HANDS_ON
 from preflight.investigate.case.launcher_tables import entries_of, of_entry, tables_of
 from preflight.investigate.case.numbering import proven
@@ -28,14 +28,15 @@ _RIGHT_BELOW = 3
 def events_of(case: Case) -> tuple[Event, ...]:
     """Return everything that means something, in the order of time where it is known, else of files and lines."""
     reading = case.reading
-    stopping = while_stopping(reading.raised)
+    stopping, broken_off = while_stopping(reading.raised), after_interrupt(reading.raised)
     found, taken = _of_hits(case, after_memory(reading.raised) | stopping)
+    found = [event for event in found if event.place not in broken_off or event.category == "preemption"]
     saving = [event for event in found if event.signature is not None and event.signature.marks == "checkpoint"]
     taken |= _handed_on_below(case)
     found += [
         _while_saving(of_raised(case, raised), saving)
         for raised in uncaught(reading.raised)
-        if raised.hit.place not in taken | stopping and not_told_by_the_compiler({}, raised.hit.text)
+        if raised.hit.place not in taken | stopping | broken_off and not_told_by_the_compiler({}, raised.hit.text)
     ]
     taken.update(event.place for event in found)
     spans, said = spans_of(reading.raised), said_of_raised(reading.raised)

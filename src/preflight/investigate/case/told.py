@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from preflight.investigate.case.case import Case, Event
 from preflight.investigate.case.node_events import alike, category_of, place_of, role_of
-from preflight.investigate.cause.exceptions import meaning_of, meaning_of_last_line, meaning_of_line
+from preflight.investigate.cause.exceptions import class_of, meaning_of, meaning_of_last_line, meaning_of_line
 from preflight.source.logs.predicates import not_told_by_the_compiler
 from preflight.source.logs.steps import step_of
 from preflight.vocabulary.log import Hit, NodeEvent, Raised, Unknown
@@ -65,7 +65,7 @@ def of_raised(case: Case, raised: Raised) -> Event:
     """Return an exception that no signature took as an event."""
     rank, node = placed_of(case, raised.hit)
     meaning = meaning_of(raised)
-    name = raised.exception.rpartition(".")[2]
+    name = class_of(raised)
     return Event(
         id=f"exception.{name}",
         title=meaning.title,

@@ -131,6 +131,8 @@ _CHECKED = re.compile(r"\bCheck failed: ")
 """How Google's libraries and glog abort where they meet a state that they do not expect."""
 _OF_RAY = re.compile(r"\bRayTaskError\(([A-Za-z_]\w*)\):")
 """What ray raises where a task raised: the class of that stands in brackets."""
+_IN_ITS_WORDS = re.compile(r"(KeyboardInterrupt)(?:: ?(?:<EMPTY MESSAGE>)?)?\s*(?:\n|$)")
+"""What pybind11 makes of an interrupt that comes while a module of C++ is loaded: a RuntimeError that says nothing else."""
 _CLASS = r"(?:[A-Za-z_]\w*\.)*_*[A-Z]\w*"
 _RAISES = re.compile(rf"^raise (?P<name>{_CLASS})(?:\(\s*(?:[rf]{{0,2}}['\"](?P<said>[^'\"]*))?|$)")
 _LINE = re.compile(
@@ -160,10 +162,16 @@ def _in_thread(raised: Raised) -> bool:
     return raised.frames[0].function.startswith("_bootstrap") and raised.frames[0].path.endswith("threading.py")
 
 
+def class_of(raised: Raised) -> str:
+    """Return the class of an exception, without its module; that of the one which a module of C++ hands on in words."""
+    handed_on = _IN_ITS_WORDS.match(raised.message)
+    return handed_on[1] if handed_on is not None else raised.exception.rpartition(".")[2]
+
+
 def meaning_of(raised: Raised) -> Meaning:
     """Return what an exception that no signature took is taken for."""
     wrapped = _OF_RAY.search(raised.hit.text)
-    name = wrapped[1] if wrapped is not None else raised.exception.rpartition(".")[2].lstrip("_")
+    name = wrapped[1] if wrapped is not None else class_of(raised).lstrip("_")
     if not name and (next_one := _about_to_raise(raised)) is not None:
         return meaning_of(next_one)
     if not name:
