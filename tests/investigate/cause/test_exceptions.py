@@ -251,3 +251,12 @@ def test_python_reads_the_environment_also_where_its_module_is_frozen(path: str)
     assert (
         looked_up(Raised(exception="KeyError", message="'CORPUS_ROOT'", frames=frames, hit=hit("x"))) == "environment"
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "category"),
+    [("/data/check.py", "usercode"), ("/job/data/check.py", "data"), ("/data/job/check.py", "usercode")],
+)
+def test_the_folder_in_which_a_disk_is_mounted_says_nothing_of_a_program(path: str, category: str) -> None:
+    raised = Raised(exception="RuntimeError", message="wrong", frames=(Frame(path, 3, "run"),), hit=hit("x"))
+    assert meaning_of(raised).category == category

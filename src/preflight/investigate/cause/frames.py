@@ -76,6 +76,8 @@ _SETTINGS = re.compile(
 )
 """Where a library looks at what it was set to: what it finds wrong there are settings."""
 _NEAREST = 3
+_DISK = re.compile(r"^(?:[A-Za-z]:)?/[^/]+(?=/)")
+"""The first folder of a path from the root: where a disk is mounted."""
 _CALLS = re.compile(r"\b(\w+)\(")
 _OF_A_STEP = (
     "forward",
@@ -186,7 +188,7 @@ def _within(path: str) -> str:
     ends = [found.end() for found in _LIBRARY.finditer(path)]
     if ends:
         return path[ends[-1] - 1 :]
-    return "/".join(path.rsplit("/", _NEAREST)[-_NEAREST:])
+    return "/".join(_DISK.sub("", path).rsplit("/", _NEAREST)[-_NEAREST:])
 
 
 def computing(raised: Raised) -> Category | None:
