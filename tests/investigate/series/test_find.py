@@ -115,6 +115,15 @@ def test_a_jump_from_about_nought_is_told_without_a_ratio(level: float, spread: 
     assert found.text.endswith(" to 3")
 
 
+@pytest.mark.parametrize(("level", "lost"), [(0.0, False), (2.0, True)])
+def test_a_rise_of_a_loss_about_nought_is_held_against_how_far_it_swung(level: float, lost: bool) -> None:
+    """The loss of a policy has no level: a rise that is many times its median is within its swing."""
+    loss = level + (0.05 if level else 1.0) * noise(4000, 0.0, numpy.random.default_rng(5))
+    loss[2000:] += 0.7 if level else 0.15
+    (found,) = [one for one in find_in_series(lines(loss=loss)) if one.kind == "divergence"]
+    assert found.values["lost"] is lost
+
+
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
 def test_a_loss_that_stops_to_fall_is_a_plateau(memory: float) -> None:
     def make(random: Random) -> list[StepLine]:

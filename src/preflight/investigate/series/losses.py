@@ -74,19 +74,31 @@ def divergence(series: Series) -> SeriesFinding | None:
             "after": after,
             "at": at,
             "values": len(numbers),
-            "lost": exploded is not None or _is_lost(numbers, before, after),
+            "lost": exploded is not None or _is_lost(numbers, at, before, after),
         },
         quote=quote_of(series.lines[at], series.name),
     )
 
 
-def _is_lost(numbers: Any, before: float, after: float) -> bool:
-    """Whether so much was lost that the run is none that goes well: a part of the level itself, or all that had been won."""
+def _is_lost(numbers: Any, at: int, before: float, after: float) -> bool:
+    """Whether so much was lost that the run is none that goes well: a part of the level itself, or all that had been won.
+
+    A loss that swings about nought, as that of a policy does, has no level: a rise is held against how far it swung.
+    """
     import numpy
 
     began = float(numpy.median(numbers[: max(5, len(numbers) // 50)]))
     rise = after - before
-    return rise >= LOST * abs(before) or (after >= began and rise >= MARKED * abs(before))
+    level = max(abs(before), _swing(numbers[:at]))
+    return rise >= LOST * level or (after >= began and rise >= MARKED * level)
+
+
+def _swing(numbers: Any) -> float:
+    """How far values reach on both sides of nought; 0 where they are on one side of it."""
+    import numpy
+
+    low, high = (float(value) for value in numpy.percentile(numbers, [5, 95])) if len(numbers) else (0.0, 0.0)
+    return min(-low, high) if low < 0 < high else 0.0
 
 
 def _of_other_work(series: Series, at: int) -> bool:
