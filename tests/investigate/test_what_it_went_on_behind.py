@@ -284,6 +284,16 @@ def test_a_head_that_is_told_again_behind_an_exception_is_another_start(tmp_path
     assert told(tmp_path, _HEAD + died + _HEAD.replace("43", "44")).category in ("none", "cannot-tell")
 
 
+def test_a_start_between_may_be_the_last_that_told_a_line_of_the_head(tmp_path: Path) -> None:
+    died = _SHAPES.replace("loss = net(x)", "main()").replace("line 9, in <module>", "line 99, in <module>")
+    head = _HEAD + "Rate of learning: 0.1\n"
+    between = head + "waits for work\n" * 300
+    told_later = "Using device: cuda\n"
+    assert told(tmp_path, head + died + between + head.replace("32", "64")).category in ("none", "cannot-tell")
+    last = head.replace(told_later, "") + told_later
+    assert told(tmp_path, head + died + last).category in ("none", "cannot-tell")
+
+
 def test_output_that_waited_in_a_buffer_is_no_other_start(tmp_path: Path) -> None:
     assert told(tmp_path, _SHAPES + _HEAD + "Epoch one\nEpoch two\n").category == "usercode"
     assert told(tmp_path, _HEAD + _SHAPES + "Saving nothing: True\n").category == "usercode"

@@ -7,6 +7,8 @@ was said by two starts.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import combinations
 
 _FIRST = 80
 """Among so many lines at the head of a file those are sought that are told once in a start."""
@@ -43,9 +45,17 @@ class BegunAgain:
     def line(self) -> int | None:
         """The line with which the last start begins that repeats the head; None where none does."""
         places = [self._last[line] for line in self._told or () if line in self._last]
-        if len(places) < _FEWEST or places != sorted(places) or places[-1] - places[0] > _APART:
-            return None
-        return places[0]
+        # A start between, of other settings, may have been the last that told one of them.
+        for many in range(len(places), _FEWEST - 1, -1):
+            starts = [one for one in combinations(places, many) if _of_one_start(one)]
+            if starts:
+                return max(starts)[0]
+        return None
+
+
+def _of_one_start(places: Sequence[int]) -> bool:
+    """Whether lines stand in the order of the head, and near each other."""
+    return list(places) == sorted(places) and places[-1] - places[0] <= _APART
 
 
 def _told_once(head: bytes) -> dict[bytes, int]:
