@@ -3,14 +3,19 @@
 How often a loop clips, or in which mode it calls its model, is a habit of one program. What was learnt of it is said of
 the models that it trains: by the classes of the modules that the program calls, and of the layers in them. Names of
 variables would not do, because half of all programs call theirs ``model``; sizes and seeds do not count, so that the
-same program with another width, length or seed is in the same scope.
+same program with another width, length or seed is in the same scope. Where all models are of PyTorch's own classes, the
+classes of the optimizers and the loss functions of the first backward pass are told, too.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
+from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.window import Run, Window
 
 MODEL = "model"
@@ -20,6 +25,7 @@ _OWN = frozenset(
     "DistributedDataParallel DataParallel FullyShardedDataParallel".split()
 )
 """Classes of PyTorch's own, which say little about a program; of these the layers are counted, too."""
+_LOSSES = ("NllLoss", "BinaryCrossEntropy", "MseLoss", "SmoothL1Loss", "L1Loss", "HuberLoss", "KlDiv", "CtcLoss")
 
 
 def scope_of(window: Window) -> str:
@@ -31,9 +37,23 @@ def scope_of(window: Window) -> str:
             if kind and run.classes.get(call.object) != kind:
                 run.classes[call.object] = kind
                 run.variables.scope = None
+    for call in window.named("step"):
+        kind = call.object.rpartition(":")[2]
+        if kind not in run.optimizers:
+            run.optimizers.add(kind)
+            run.variables.scope = None
+    if run.losses is None:
+        tails = ((call.args or {}).get("tail") for call in window.named("backward"))
+        run.losses = next((functions_of(tail) for tail in tails if tail), None)
+        run.variables.scope = None if run.losses else run.variables.scope
     if run.variables.scope is None:
         run.variables.scope = _scope(run)
     return run.variables.scope
+
+
+def functions_of(tail: Sequence[Sequence[Any]]) -> str:
+    """The loss functions at the end of a graph, in words; empty where there is none of PyTorch's."""
+    return " and ".join(sorted({str(one[0]) for one in tail if str(one[0]).startswith(_LOSSES)}))
 
 
 def precision_of(window: Window) -> str:
@@ -45,15 +65,42 @@ def precision_of(window: Window) -> str:
     return variables.precision
 
 
+def parts_of(window: Window) -> str:
+    """The parameters of the models that are trained, by a digest of their names without the numbers in them.
+
+    Two programs whose models have the same classes rarely call all of their parameters the same; one program does in every size.
+    """
+    variables = window.run.variables
+    if variables.parts is None:
+        roots = window.run.trained()
+        names = {pattern_of(one.name) for one in variables.values() if one.kind == "parameter" and one.root in roots}
+        digest = hashlib.blake2s("\n".join(sorted(names)).encode(), digest_size=4).hexdigest()
+        variables.parts = f"{len(names)} names ({digest})"
+    return variables.parts
+
+
 def _scope(run: Run) -> str:
+    held: dict[str, Counter[str]] = {}
     layers: dict[str, Counter[str]] = {}
     for one in run.variables.values():
-        if one.kind == "parameter" and one.optimizer >= 0:
+        if one.kind == "parameter":
             layers.setdefault(one.root, Counter())[one.module or "tensor"] += 1
-    if not layers:  # no optimizer: the program makes its steps by hand, and of its models the classes are known
+            if one.optimizer >= 0:
+                held.setdefault(one.root, Counter())[one.module or "tensor"] += 1
+    if not held:  # no optimizer: the program makes its steps by hand, and of its models the classes are known
         return " + ".join(sorted(set(run.classes.values()))) or "nothing"
-    told = {_model(run.classes.get(root) or "", tuple(sorted(found.items()))) for root, found in layers.items()}
-    return " + ".join(sorted(told)) or "nothing"
+    told: set[str] = set()
+    plain = True
+    for root, found in held.items():
+        kind = run.classes.get(root) or ""
+        # Of a class of its own all layers are told, also those that no optimizer has: that may be the mistake.
+        own = bool(kind) and kind not in _OWN
+        plain = plain and not own
+        named = layers[root] if own else found
+        told.add(_model(kind, tuple(sorted(named.items()))))
+    # Many programs are made of plain models alone: by what trains them, and for which loss, they are told apart.
+    more = [*sorted(run.optimizers), *filter(None, [run.losses])] if plain else []
+    return " + ".join(sorted(told)) + (f" for {' and '.join(more)}" if more else "")
 
 
 @lru_cache(maxsize=256)

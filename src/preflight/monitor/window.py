@@ -160,13 +160,14 @@ class Variables(dict[int, Variable]):
         self.alike: dict[str, str | None] = {}
         self.scope: str | None = None
         self.precision: str | None = None
+        self.parts: str | None = None
 
     def __setitem__(self, ident: int, variable: Variable) -> None:
         super().__setitem__(ident, variable)
         self.changes += 1
         self.roots.clear()
         self.alike.clear()
-        self.scope = self.precision = None
+        self.scope = self.precision = self.parts = None
 
 
 class Run:
@@ -195,6 +196,8 @@ class Run:
         self.flow: Any = None  # and the forward passes, see flow.py
         self.fingerprints: Any = None  # and the fingerprints of parameters, see fingerprints.py
         self.classes: dict[str, str] = {}  # of the modules that the program calls, see scope.py
+        self.optimizers: set[str] = set()  # classes of those that stepped, see scope.py
+        self.losses: str | None = None  # the functions of the first loss of which they are told, see scope.py
 
     def roots(self, optimizer: int) -> set[str]:
         """Names of the roots of the variables of an optimizer; not to be changed."""

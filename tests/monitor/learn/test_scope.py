@@ -49,7 +49,13 @@ def alarms(invariants: list[Invariant], windows: Iterator[Window]) -> set[str]:
 def test_the_scope_is_the_models_that_are_trained_whatever_their_size() -> None:
     one, wider = (list(training("Net", layers=layers)) for layers in (1, 2))
     assert scope_of(one[0]) == scope_of(wider[0]) == "Net of Linear"
-    assert scope_of(next(training("Sequential", layers=2))) == "Sequential of 2 Linear"
+    assert scope_of(next(training("Sequential", layers=2))) == "Sequential of 2 Linear for SGD"
+
+
+def test_a_layer_that_no_optimizer_has_is_in_the_scope_of_a_model_of_its_own_class() -> None:
+    mini = Mini({"model.body": {"module": "Linear"}, "model.head": {"module": "Adapter", "optimizer": -1}})
+    for kind, scope in (("Net", "Net of Adapter, Linear"), ("Sequential", "Sequential of 1 Linear")):
+        assert scope_of(mini.window(("forward model", {"args": {"type": kind}}), "backward")) == scope
 
 
 def test_a_program_that_makes_its_steps_by_hand_has_the_scope_of_the_models_that_it_calls() -> None:
@@ -69,7 +75,8 @@ def test_what_several_programs_share_is_asked_of_all() -> None:
     names = [f"Net{number}" for number in range(LEAST_PROGRAMS)]
     shared = learn(observed(*map(training, names)), KINDS).invariants
     assert shared
-    assert not any("model" in one.subject for one in shared)
+    assert not any("model" in one.subject for one in shared if KINDS[one.relation].shared)
+    assert all("model" in one.subject for one in shared if not KINDS[one.relation].shared)
     assert alarms(shared, training("Other", "clip_grad_norm", times=3)) == {"calls-per-step"}
     runs = observed(*map(training, names[1:]), training("Other", "clip_grad_norm"))
     apart = learn(runs, KINDS).invariants
@@ -80,12 +87,15 @@ def test_each_thing_is_said_once() -> None:
     learnt = learn(observed(training("Net")), KINDS).invariants
     said = sorted(one.text.partition(" (in")[0] for one in learnt)
     assert said == [
+        "The first steps of the training run model, when parameters is 1 names (2ddbe8a5)",
         "backward comes before each clip_grad_norm_ of SGD",
         "backward occurs once between two steps of SGD",
         "clip_grad_norm_ occurs once between two steps of SGD",
         "fetch comes before each forward of SGD",
         "forward comes before each backward of SGD",
+        "model is run with gradients in the first iterations",
         "model is trained in training mode",
+        "model.*.weight is trained by an optimizer",
         "zero_grad comes before each backward of SGD",
         "zero_grad occurs once between two steps of SGD",
     ]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from preflight.monitor.learn.consequences import without_following
 from preflight.monitor.learn.evidence import Cell, Evidence, Table, together
-from preflight.monitor.learn.implication import LEAST_SUPPORT, LEAST_WINDOWS, without_implied
+from preflight.monitor.learn.implication import LEAST_SUPPORT, without_implied
 from preflight.monitor.learn.statements import Subject, broken_by, key_of, of_subject, statements
 from preflight.monitor.relation import Relation
 from preflight.vocabulary.invariant import Invariant
@@ -103,6 +103,8 @@ def _scope(kind: type[Relation], subject: Subject) -> Any:
 
 def _shared(kind: type[Relation], runs: Sequence[Evidence]) -> list[Invariant]:
     """Statements that programs with different models agree in: these are said of every program."""
+    if not kind.shared:
+        return []
     tables: dict[Subject, dict[Any, Table]] = {}
     windows: Counter[Subject] = Counter()
     for run in runs:
@@ -114,7 +116,7 @@ def _shared(kind: type[Relation], runs: Sequence[Evidence]) -> list[Invariant]:
                 of_scope[subject[-1]] = _joined([of_scope.get(subject[-1], {}), seen.cells])
     found: list[Invariant] = []
     for bare, by_scope in tables.items():
-        if len(by_scope) >= LEAST_PROGRAMS and windows[bare] >= LEAST_WINDOWS:
+        if len(by_scope) >= LEAST_PROGRAMS and windows[bare] >= kind.least:
             parts = list(by_scope.values())
             if _agree(kind, bare, parts):
                 found += of_subject(kind, bare, _joined(parts), LEAST_SUPPORT)

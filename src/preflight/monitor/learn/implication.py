@@ -8,8 +8,6 @@ from preflight.vocabulary.invariant import Clause, Invariant
 
 LEAST_SUPPORT = 4
 """Examples on which a learnt statement about a named subject rests at least."""
-LEAST_WINDOWS = 3
-"""Iterations in which it was seen at least: what happens once or twice in a run is no rule of it."""
 
 _ABSENT = object()
 _Said = tuple[str, frozenset[tuple[str, str]]]

@@ -8,7 +8,7 @@ from typing import Any
 from preflight.monitor.keys import frozen, thawed
 from preflight.monitor.learn.evidence import Cell, Context, Evidence, Table
 from preflight.monitor.learn.identity import identity
-from preflight.monitor.learn.implication import LEAST_SUPPORT, LEAST_WINDOWS
+from preflight.monitor.learn.implication import LEAST_SUPPORT
 from preflight.monitor.learn.preconditions import MOST_ONE_OF, Alternative, Count, Precondition, precondition
 from preflight.monitor.learn.sentences import sentence
 from preflight.monitor.relation import Relation
@@ -30,7 +30,7 @@ def statements(kind: type[Relation], evidence: Evidence, base: Sequence[Invarian
         return list(_general(kind, evidence, base))
     found: list[Invariant] = []
     for subject, seen in evidence.subjects.items():
-        if seen.windows >= LEAST_WINDOWS:
+        if seen.windows >= kind.least:
             found += _of_subject(kind, subject, seen.cells)
     return found
 

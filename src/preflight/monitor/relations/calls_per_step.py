@@ -19,7 +19,8 @@ class CallsPerStep(Relation):
 
     How many backward passes make a step, how often gradients are cleared, how often the schedule advances: learnt for
     each kind of optimizer, for the calls that occur at all. The first step is told apart, because the calls that follow a
-    step come after it. What a gradient scaler skips is counted with the next step, which is not judged.
+    step come after it; it is not judged where an optimizer before it had stepped, whose calls are among those it is told
+    with. What a gradient scaler skips is counted with the next step, which is not judged.
     """
 
     name = "calls-per-step"
@@ -39,7 +40,7 @@ class CallsPerStep(Relation):
             for call in step.between:
                 if call.name in counts and mine(call, step):
                     counts[call.name] += 1
-            if len(step.named("scaler.step")) > 1:
+            if len(step.named("scaler.step")) > 1 or (window.step and not step.done):
                 continue
             context = {"closure": bool((step.call.args or {}).get("closure")), "first": not step.done}
             for name, count in counts.items():

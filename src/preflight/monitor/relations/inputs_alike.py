@@ -1,0 +1,160 @@
+"""What a model is given is of the scale that it was, and changes as it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import isfinite, log2, prod
+from typing import Any
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.scope import parts_of
+from preflight.monitor.views.patterns import pattern_of
+from preflight.monitor.views.steps import steps_of
+from preflight.monitor.window import Call, Seen, Window
+
+_LOOKS = 3
+"""Looks of which a run's scale is the middle one, and in which inputs must be the same to be told so."""
+_EARLY = 8
+"""Looks from the first one on: what networks give each other, and what agents see, moves on with the training."""
+_LEAST_NUMBERS = {True: 64, False: 256}
+"""Numbers of which an input consists at least: that of an evaluation is looked at once, and must be within less."""
+_SCALES = {"scale": (1.0, 2), "scale in evaluation": (4.0, 2)}
+"""How many marks there are for a doubling, and how many marks apart still count as the same."""
+_DIFFER, _SAME = "differs from step to step", "is the same in each step"
+
+
+class InputsAlike(Relation):
+    """The inputs of a model are of the scale that they had in the runs this was learnt from, and change from step to step.
+
+    Learnt of each model that the program calls, in the first eight looks: the root of the mean square of what it is given in training,
+    which may be up to four times as large or as small in another run; that of what it is given in evaluation, beside
+    that in training, where a difference of more than the half counts; and whether the inputs of steps are different ones. Where they are
+    the same three times in a row though they were not, something is drawn once that should be drawn each time.
+    Inputs that need gradients, and those of few numbers, are left out.
+    """
+
+    name = "inputs-alike"
+    fields = ("called", "what")
+    needs = frozenset({"forward", "tensor", "batch"})
+    wakes = frozenset({"forward"})
+    severity = "warning"
+    priority = 46
+    least = 2
+    asked = ("parameters",)
+    learns = True
+    shared = False
+    bounded = True
+    cause = "the data is normalised, scaled or drawn in another way than in the runs this was learnt from"
+    advice = "look at the transforms of the data, in training and in evaluation, and at where it is drawn"
+
+    def __init__(self) -> None:
+        self._logs: dict[tuple[str, str], list[float]] = {}
+        self._bits: dict[str, list[int | None]] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        calls = {call.q: call for call in window.named("forward")}
+        for seen in window.tensors:
+            call = calls.get(seen.call)
+            if call is not None and seen.position == "in0":
+                yield from self._scale(call, seen, {"parameters": parts_of(window)})
+        if steps_of(window):
+            yield from self._changes(window)
+
+    def _scale(self, call: Call, seen: Seen, context: dict[str, Any]) -> Iterator[Example]:
+        count = prod(seen.shape)
+        if not seen.norm or not isfinite(seen.norm) or seen.requires_grad or "float" not in seen.dtype:
+            return
+        training = bool((call.args or {}).get("training"))
+        if training != call.context.startswith("grad") or count < _LEAST_NUMBERS[training]:
+            return
+        name, what = pattern_of(call.object), "scale" if training else "scale in evaluation"
+        logs = self._logs.setdefault((name, what), [])
+        logs.append(log2(seen.norm) - 0.5 * log2(count))
+        beside = self._logs.get((name, "scale"), [])
+        if len(beside) < _LOOKS or len(logs) > _EARLY:
+            return
+        told = _middle(beside[:_LOOKS])
+        if not training:
+            told = logs[0] - told
+        value = round(2.0 ** (round(_SCALES[what][0] * told) / _SCALES[what][0]), 6)
+        yield Example((name, what), True, context, (call.object,), call=call, value=value)
+
+    def _changes(self, window: Window) -> Iterator[Example]:
+        calls = {f"forward:{call.object}": call for call in window.named("forward") if call.context.startswith("grad")}
+        told: set[str] = set()
+        for batch in window.batches:
+            call = calls.get(batch.loader)
+            if call is None or batch.loader in told or not batch.bits or batch.bits[0] is None:
+                continue
+            told.add(batch.loader)
+            name = pattern_of(call.object)
+            bits = self._bits.setdefault(name, [])
+            bits.append(batch.bits[0])
+            if _LOOKS <= len(bits) <= _EARLY:
+                value = _SAME if len(set(bits[-_LOOKS:])) == 1 else _DIFFER
+                yield Example(
+                    (name, "input"), True, {"parameters": parts_of(window)}, (call.object,), call=call, value=value
+                )
+
+    @classmethod
+    def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
+        what = str(subject.get("what"))
+        known = [subject["value"]] if "value" in subject else subject.get("values", ())
+        if what in _SCALES:
+            marks = [_SCALES[what][0] * log2(one) for one in (value, *known)]
+            if not known or all(abs(marks[0] - one) < _SCALES[what][1] + 0.5 for one in marks[1:]):
+                return None
+            return " or ".join(map(cls.words, known))
+        return None if value in known else str(known[0])
+
+    @classmethod
+    def trivial(cls, subject: Mapping[str, Any]) -> bool:
+        return subject.get("value", _SAME) == _SAME
+
+    @classmethod
+    def words(cls, value: Any) -> str:
+        return value if isinstance(value, str) else f"about {value:.2g}"
+
+    @classmethod
+    def sentence(cls, subject: Mapping[str, Any]) -> str:
+        what, value = str(subject.get("what")), subject.get("value")
+        if what in _SCALES:
+            given = (
+                "in training is of size" if what == "scale" else "in evaluation is in size, beside that in training,"
+            )
+            return f"What {subject.get('called')} is given {given} {cls.words(value)}"
+        return f"What {subject.get('called')} is given {value}"
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run(1.0, 1.0, 1)
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run(100.0, 100.0, 1)
+        yield _run(1.0, 3.0, 1)
+        yield _run(1.0, 1.0, 0)
+
+
+def _middle(values: Any) -> float:
+    return float(sorted(values)[len(values) // 2])
+
+
+def _run(size: float, evaluated: float, drawn: int) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    windows = []
+    for number in range(8):
+        run = {"args": {"training": True, "type": "Net"}}
+        judged = {"args": {"training": False, "type": "Net"}, "context": "nograd"}
+        window = mini.window("step optimizer0:SGD", ("forward model", run), ("forward model", judged))
+        given = {"object": "model", "position": "in0", "shape": (16, 16), "requires_grad": False}
+        calls = window.named("forward")
+        rows = [(calls[0], size), (calls[1], evaluated)]
+        more = mini.window(
+            *(("tensor", {**given, "norm": 16.0 * scale, "call": call.q}) for call, scale in rows),
+            ("batch", {"loader": "forward:model", "bits": [number * drawn]}),
+        )
+        window.tensors, window.batches = more.tensors, more.batches
+        windows.append(window)
+    return windows

@@ -1,0 +1,96 @@
+"""The models that took part in the training still do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.scope import parts_of
+from preflight.monitor.views.patterns import pattern_of
+from preflight.monitor.views.steps import steps_of
+from preflight.monitor.window import Window
+
+_FIRST = 3
+_EARLY = 8
+_BESIDE = " beside "
+
+
+class ModelsTakePart(Relation):
+    """Each model that the first steps of the training ran in the runs this was learnt from is run.
+
+    Learnt are the models, by their names, that the program calls in each of the first three iterations with a step; what is called
+    now and then is not among them. A target that is never asked, a discriminator that judges nothing or a term for which
+    a network is not run any more shows in the third iteration: none of the iterations up to it calls the model.
+    """
+
+    name = "models-take-part"
+    fields = ("of",)
+    needs = frozenset({"forward", "step"})
+    wakes = frozenset({"step"})
+    severity = "warning"
+    priority = 37
+    asked = ("parameters",)
+    learns = True
+    shared = False
+    bounded = True
+    cause = "a model is left out, or another one is called in its place"
+    advice = "look at where the program called the model that is named"
+
+    def __init__(self) -> None:
+        self._always: set[str] = set()
+        self._ever: set[str] = set()
+        self._times = 0
+
+    def see(self, window: Window) -> Iterator[Example]:
+        if self._times >= _EARLY or not steps_of(window):
+            return
+        called = {pattern_of(call.object) for call in window.named("forward")}
+        self._times += 1
+        if self._times <= _FIRST:
+            self._always = called if self._times == 1 else self._always & called
+            self._ever |= called
+        if self._times < _FIRST or not self._ever:
+            return
+        value = f"{_listed(self._always)}{_BESIDE}{_listed(self._ever)}"
+        context = {"parameters": parts_of(window)}
+        yield Example(
+            ("training",), True, context, tuple(sorted(self._ever)), call=window.named("step")[-1], value=value
+        )
+
+    @classmethod
+    def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
+        known, _, _ = str(subject.get("value", "")).partition(_BESIDE)
+        _, _, ever = str(value).partition(_BESIDE)
+        missing = sorted(set(known.split(", ")) - set(ever.split(", ")) - {""})
+        return f"{' and '.join(missing)} in the first steps" if missing else None
+
+    @classmethod
+    def words(cls, value: Any) -> Any:
+        return f"{str(value).partition(_BESIDE)[2]} alone"
+
+    @classmethod
+    def trivial(cls, subject: Mapping[str, Any]) -> bool:
+        return str(subject.get("value", _BESIDE)).startswith(_BESIDE)
+
+    @classmethod
+    def sentence(cls, subject: Mapping[str, Any]) -> str:
+        return f"The first steps of the training run {str(subject.get('value')).partition(_BESIDE)[0]}"
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run("forward model", "forward target")
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run("forward model", "forward model")
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _run(*calls: str) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    return [mini.window(*calls, "backward", "step optimizer0:SGD") for _ in range(_EARLY)]

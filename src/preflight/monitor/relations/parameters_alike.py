@@ -1,0 +1,154 @@
+"""The parameters of a model play the parts that they did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.patterns import pattern_of
+from preflight.monitor.views.steps import Step, steps_of
+from preflight.monitor.window import Variable, Window
+
+_EARLY = 8
+"""Looks from the first one on: later on, layers may be frozen, thawed or joined by a plan that a shorter run never saw."""
+_ROW = 3
+"""Looks in a row without a gradient after which a parameter counts as one that gets none."""
+_SAME = 4
+"""Looks that must agree before it is said that parameters move between steps, or rest."""
+_VARIED = "in different ways"
+_GETS = "gets gradients"
+_MOVES, _RESTS = "changes between steps", "rests between steps"
+
+
+class ParametersAlike(Relation):
+    """Parameters play the parts that they did in the runs this was learnt from.
+
+    Learnt is of each parameter, by its name without the numbers in it, whether an optimizer trains it, it is frozen, or it is
+    in no optimizer; whether it gets gradients; and whether its values are changed between two steps, as those of an
+    averaged copy are. Layers that differ in a number alone are taken together, and nothing is learnt of them where they do
+    not agree. It is judged in the first steps of a run, as far as eight looks go: what is thawed later, and when, is a setting.
+    A gradient of zeros counts as none where it comes three times in a row.
+    """
+
+    name = "parameters-alike"
+    fields = ("parameters", "what")
+    needs = frozenset({"step", "state"})
+    wakes = frozenset({"step"})
+    severity = "warning"
+    priority = 39
+    learns = True
+    shared = False
+    cause = "parameters are frozen, left out of the optimizer, cut off from the loss or overwritten, other than in the runs this was learnt from"
+    advice = "compare what the optimizer is given, which parameters take gradients, and what is written to them, with a correct run"
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._looks: dict[tuple[str, int], int] = {}
+        self._past: dict[int, list[bool]] = {}
+        self._bits: dict[int, int] = {}
+        self._past_of: dict[str, list[str]] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        steps = steps_of(window)
+        if not steps:
+            return
+        self._steps += 1
+        if 1 < self._steps <= _EARLY:
+            yield from self._roles(window, steps[-1])
+        for step in steps:
+            if step.gradients is not None and self._looked("gradients", step.optimizer) <= _EARLY:
+                yield from self._gradients(window, step)
+        yield from self._movement(window, steps[-1])
+
+    def _looked(self, what: str, optimizer: int) -> int:
+        self._looks[what, optimizer] = looks = self._looks.get((what, optimizer), 0) + 1
+        return looks
+
+    @staticmethod
+    def _roles(window: Window, step: Step) -> Iterator[Example]:
+        roles = ((one.name, _role(one)) for one in window.run.variables.values() if one.kind == "parameter")
+        for pattern, found, names in _together(roles):
+            yield Example((pattern, "role"), True, {}, names, call=step.call, value=found)
+
+    def _gradients(self, window: Window, step: Step) -> Iterator[Example]:
+        assert step.gradients is not None
+        told = []
+        for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True):
+            past = self._past.setdefault(ident, [])
+            past.append(norm is not None and norm != 0)
+            if len(past) >= _ROW:
+                told.append((window.run.name(ident), _GETS if any(past[-_ROW:]) else "gets no gradients"))
+        for pattern, found, names in _together(told):
+            value = _GETS if found == _VARIED else found  # of several experts one may be left out by chance
+            yield Example((pattern, "gradients"), True, {}, names, call=step.call, value=value)
+
+    def _movement(self, window: Window, step: Step) -> Iterator[Example]:
+        for state in window.states:
+            if state.what != "parameter" or not state.bits or state.moment not in ("before_step", "after_step"):
+                continue
+            now = {one: bits for one, bits in zip(state.ids, state.bits, strict=True) if bits is not None}
+            if state.moment == "before_step":
+                yield from self._moved(
+                    window, step, {one: self._bits[one] != now[one] for one in now if one in self._bits}
+                )
+            self._bits.update(now)
+
+    def _moved(self, window: Window, step: Step, moved: Mapping[int, bool]) -> Iterator[Example]:
+        told = [(window.run.name(ident), _MOVES if found else _RESTS) for ident, found in moved.items()]
+        for pattern, found, names in _together(told):
+            past = self._past_of.setdefault(pattern, [])
+            past.append(found)
+            if _SAME <= len(past) <= _EARLY + _SAME and len(set(past)) == 1:
+                yield Example((pattern, "between steps"), True, {}, names, call=step.call, value=found)
+
+    @classmethod
+    def trivial(cls, subject: Mapping[str, Any]) -> bool:
+        return subject.get("value", _VARIED) == _VARIED  # what differs from layer to layer, or from step to step
+
+    @classmethod
+    def sentence(cls, subject: Mapping[str, Any]) -> str:
+        return f"{subject.get('parameters')} {subject.get('value')}"
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run(0.5)
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run(None)
+        yield _run(0.5, trainable=False)
+        yield _run(0.5, drift=1)
+
+
+def _role(one: Variable) -> str:
+    if one.shared >= 0:
+        return "is one with another parameter"
+    if not one.trainable:
+        return "is frozen"
+    return "is trained by an optimizer" if one.optimizer >= 0 else "is in no optimizer"
+
+
+def _together(told: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """What is told of parameters by their names, of those together that differ in numbers alone."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name, word in told:
+        found.setdefault(pattern_of(name), {}).setdefault(word, []).append(name)
+    for pattern, words in found.items():
+        word = next(iter(words)) if len(words) == 1 else _VARIED
+        yield pattern, word, tuple(min(words.values(), key=len)[:4])
+
+
+def _run(gradient: float | None, trainable: bool = True, drift: int = 0) -> list[Window]:
+    mini = Mini({"model.body.weight": {}, "model.head.weight": {"trainable": trainable}})
+    one, other = "model.body.weight", "model.head.weight"
+    return [
+        mini.window(
+            ("gradients", {one: 0.5, other: gradient}),
+            ("before", {one: (1.0, number), other: (1.0, number + drift * number)}),
+            "step optimizer0:SGD",
+            ("after", {one: (1.0, number + 1), other: (1.0, number + 1)}),
+        )
+        for number in range(12)
+    ]
