@@ -12,13 +12,15 @@ from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
 
 _COUNTED = ("zero_grad", "backward", "clip_grad_norm", "clip_grad_value", "scheduler.step", "scaler.update")
+_SEVERAL = "several"
 
 
 class CallsPerStep(Relation):
     """Between two steps of an optimizer each call of the loop occurs as often as in the runs this was learnt from.
 
     How many backward passes make a step, how often gradients are cleared, how often the schedule advances: learnt for
-    each kind of optimizer, for the calls that occur at all. The first step is told apart, because the calls that follow a
+    each kind of optimizer, for the calls that occur at all. Where one place in the code is passed more than once, it is
+    several times, however many. The first step is told apart, because the calls that follow a
     step come after it; it is not judged where an optimizer before it had stepped, whose calls are among those it is told
     with. What a gradient scaler skips is counted with the next step, which is not judged.
     """
@@ -36,14 +38,16 @@ class CallsPerStep(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
             kind = step.call.object.split(":")[-1]
-            counts = dict.fromkeys(_COUNTED, 0)
+            found: dict[str, list[str | None]] = {name: [] for name in _COUNTED}
             for call in step.between:
-                if call.name in counts and mine(call, step):
-                    counts[call.name] += 1
+                if call.name in found and mine(call, step):
+                    found[call.name].append(call.place)
             if len(step.named("scaler.step")) > 1 or (window.step and not step.done):
                 continue
             context = {"closure": bool((step.call.args or {}).get("closure")), "first": not step.done}
-            for name, count in counts.items():
+            for name, places in found.items():
+                # How often one place is passed is a setting, such as how many batches gradients are accumulated over.
+                count = len(places) if len(places) == len(set(places)) else _SEVERAL
                 yield Example((kind, name), True, context, (step.call.object,), call=step.call, value=count)
 
     @classmethod

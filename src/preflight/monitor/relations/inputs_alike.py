@@ -118,7 +118,8 @@ class InputsAlike(Relation):
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        what, value = str(subject.get("what")), subject.get("value")
+        what = str(subject.get("what"))
+        value = subject["value"] if "value" in subject else " or ".join(map(cls.words, subject.get("values", ())))
         if what in _SCALES:
             given = (
                 "in training is of size" if what == "scale" else "in evaluation is in size, beside that in training,"

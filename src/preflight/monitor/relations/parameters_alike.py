@@ -17,6 +17,8 @@ _ROW = 3
 """Looks in a row without a gradient after which a parameter counts as one that gets none."""
 _SAME = 4
 """Looks that must agree before it is said that parameters move between steps, or rest."""
+_FOLLOWED = 64
+"""Steps in which parameters are followed: looks at their values may lie apart."""
 _VARIED = "in different ways"
 _GETS = "gets gradients"
 _MOVES, _RESTS = "changes between steps", "rests between steps"
@@ -28,7 +30,8 @@ class ParametersAlike(Relation):
     Learnt is of each parameter, by its name without the numbers in it, whether an optimizer trains it, it is frozen, or it is
     in no optimizer; whether it gets gradients; and whether its values are changed between two steps, as those of an
     averaged copy are. Layers that differ in a number alone are taken together, and nothing is learnt of them where they do
-    not agree. It is judged in the first steps of a run, as far as eight looks go: what is thawed later, and when, is a setting.
+    not agree. It is judged in the first steps of a run, as far as eight looks go and as it was at the first of them: what is
+    thawed later, and when, is a setting.
     A gradient of zeros counts as none where it comes three times in a row.
     """
 
@@ -49,6 +52,7 @@ class ParametersAlike(Relation):
         self._past: dict[int, list[bool]] = {}
         self._bits: dict[int, int] = {}
         self._past_of: dict[str, list[str]] = {}
+        self._first: dict[tuple[str, str], str] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
         steps = steps_of(window)
@@ -60,17 +64,24 @@ class ParametersAlike(Relation):
         for step in steps:
             if step.gradients is not None and self._looked("gradients", step.optimizer) <= _EARLY:
                 yield from self._gradients(window, step)
-        yield from self._movement(window, steps[-1])
+        if self._steps <= _FOLLOWED:
+            yield from self._movement(window, steps[-1])
 
     def _looked(self, what: str, optimizer: int) -> int:
         self._looks[what, optimizer] = looks = self._looks.get((what, optimizer), 0) + 1
         return looks
 
-    @staticmethod
-    def _roles(window: Window, step: Step) -> Iterator[Example]:
+    def _as_at_first(
+        self, what: str, told: Iterable[tuple[str, str, tuple[str, ...]]], step: Step
+    ) -> Iterator[Example]:
+        """What is told of parameters while it is as it was at the first look: what comes after is a plan's."""
+        for pattern, found, names in told:
+            if self._first.setdefault((pattern, what), found) == found:
+                yield Example((pattern, what), True, {}, names, call=step.call, value=found)
+
+    def _roles(self, window: Window, step: Step) -> Iterator[Example]:
         roles = ((one.name, _role(one)) for one in window.run.variables.values() if one.kind == "parameter")
-        for pattern, found, names in _together(roles):
-            yield Example((pattern, "role"), True, {}, names, call=step.call, value=found)
+        yield from self._as_at_first("role", _together(roles), step)
 
     def _gradients(self, window: Window, step: Step) -> Iterator[Example]:
         assert step.gradients is not None
@@ -80,9 +91,9 @@ class ParametersAlike(Relation):
             past.append(norm is not None and norm != 0)
             if len(past) >= _ROW:
                 told.append((window.run.name(ident), _GETS if any(past[-_ROW:]) else "gets no gradients"))
-        for pattern, found, names in _together(told):
-            value = _GETS if found == _VARIED else found  # of several experts one may be left out by chance
-            yield Example((pattern, "gradients"), True, {}, names, call=step.call, value=value)
+        # Of several experts one may be left out by chance.
+        told_of = ((pattern, _GETS if found == _VARIED else found, names) for pattern, found, names in _together(told))
+        yield from self._as_at_first("gradients", told_of, step)
 
     def _movement(self, window: Window, step: Step) -> Iterator[Example]:
         for state in window.states:

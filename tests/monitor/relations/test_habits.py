@@ -1,0 +1,153 @@
+"""What is learnt of one run of a program, and what another correct run of it may do all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from preflight.monitor.judging.engine import Engine
+from preflight.monitor.judging.examples import Examples
+from preflight.monitor.learn.evidence import Evidence
+from preflight.monitor.learn.statements import statements
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import relations
+from preflight.monitor.window import Window
+
+KINDS = relations()
+NLL = [["NllLoss", [], None, [1]], ["LogSoftmax", [8, 4], 1, [2]], ["Addmm", [8, 4], None, []]]
+TWICE = [*NLL[:2], ["Softmax", [8, 4], 1, [3]], NLL[2]]
+DIVIDED = [["Div", [], None, [1]], *NLL]
+STEP = "step optimizer0:SGD"
+
+
+def broken(name: str, learnt: Iterable[Window], checked: Iterable[Window]) -> list[str]:
+    """What is said of a run by what was learnt of another."""
+    kind = KINDS[name]
+    evidence, examples = Evidence(name), Examples([kind])
+    for window in learnt:
+        for _, found, where in examples.see(window):
+            for example in found:
+                evidence.see(example, where.iteration)
+    engine = Engine(statements(kind, evidence))
+    for window in checked:
+        engine.see(window)
+    engine.finish()
+    return [f"{one.first_step}: {one.seen}" for one in engine.violations()]
+
+
+def passes(*tails: Any, times: int = 9, each: int = 1) -> list[Window]:
+    """A run whose first passes end in these ways, one in each iteration."""
+    mini = Mini({"model.weight": {}})
+    told = [("backward", {"args": {"tail": tail}}) for tail in tails] + ["backward"] * (times - len(tails))
+    return [mini.window(one, *["backward"] * (each - 1), STEP) for one in told]
+
+
+def test_a_softmax_too_many_is_told_from_the_third_pass_on() -> None:
+    assert broken("losses-end-alike", passes(NLL), passes(TWICE)) == [
+        "2: LogSoftmax(2, -1) NllLoss Softmax(2, -1)".replace("LogSoftmax", "Addmm(2) LogSoftmax")
+    ]
+
+
+def test_an_end_that_comes_now_and_then_is_no_habit() -> None:
+    assert not broken("losses-end-alike", passes(NLL), passes(NLL, TWICE))
+    assert not broken("losses-end-alike", passes(NLL, TWICE), passes(DIVIDED))
+
+
+def test_a_division_that_comes_with_accumulation_is_not_missed_without_it() -> None:
+    assert not broken("losses-end-alike", passes(DIVIDED, each=4), passes(NLL, each=1))
+    assert broken("losses-end-alike", passes(DIVIDED, each=4), passes(NLL, each=4))
+
+
+def test_what_lays_out_or_drops_numbers_is_no_part_of_a_loss() -> None:
+    laid = [NLL[0], ["View", [8, 4], None, [2]], ["NativeDropout", [8, 4], None, [3]], *NLL[1:]]
+    assert not broken("losses-end-alike", passes(NLL), passes(laid))
+
+
+def test_a_graph_that_is_too_long_to_be_told_whole_says_nothing() -> None:
+    long = [["Add", [], None, [number + 1]] for number in range(40)]
+    assert not broken("losses-end-alike", passes(long), passes(NLL))
+    assert not broken("losses-end-alike", passes(NLL), passes(long))
+
+
+def gradients(*norms: dict[str, float | None]) -> list[Window]:
+    mini = Mini({name: {} for name in norms[0]})
+    return [mini.window(("gradients", each), STEP) for each in norms]
+
+
+def test_an_expert_without_gradients_is_one_by_chance_and_all_are_a_mistake() -> None:
+    good = {"model.expert.0": 0.5, "model.expert.1": 0.5, "model.head": 0.5}
+    idle = {**good, "model.expert.1": None}
+    cut = {**idle, "model.expert.0": None}
+    assert not broken("parameters-alike", gradients(*[good] * 9), gradients(*[idle] * 9))
+    assert broken("parameters-alike", gradients(*[good] * 9), gradients(*[cut] * 9)) == ["2: gets no gradients"]
+
+
+def test_what_is_thawed_later_on_is_no_mistake() -> None:
+    frozen, thawed = {"model.body": None, "model.head": 0.5}, {"model.body": 0.5, "model.head": 0.5}
+    assert not broken("parameters-alike", gradients(*[frozen] * 9), gradients(*[frozen] * 9, *[thawed] * 9))
+    assert broken("parameters-alike", gradients(*[frozen] * 9), gradients(*[thawed] * 9))
+
+
+def test_a_copy_that_follows_in_every_other_step_is_no_habit() -> None:
+    def run(*bits: int) -> list[Window]:
+        mini = Mini({"model.weight": {}, "copy.weight": {"optimizer": -1}})
+        return [mini.window(("before", {"model.weight": (1.0, 7), "copy.weight": (1.0, one)}), STEP) for one in bits]
+
+    follows, rests, sometimes = range(14), [1] * 14, [one // 2 for one in range(14)]
+    assert broken("parameters-alike", run(*follows), run(*rests))
+    assert not broken("parameters-alike", run(*follows), run(*sometimes))
+    assert not broken("parameters-alike", run(*sometimes), run(*rests))
+
+
+def evaluated(training: bool, **told: Any) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    run = ("forward model", {"args": {"training": training, **told}, "context": "nograd"})
+    return [mini.window("forward model", "backward", STEP, run, run) for _ in range(3)]
+
+
+def test_an_evaluation_in_training_mode_is_told_where_the_mode_makes_a_difference() -> None:
+    assert not broken("passes-alike", evaluated(False), evaluated(True))
+    assert broken("passes-alike", evaluated(False), evaluated(True, norms=1)) == [
+        "0: training mode with norms of the batch"
+    ]
+    assert not broken("passes-alike", evaluated(True, dropout=True), evaluated(False))
+
+
+def test_a_model_that_is_called_in_some_iterations_may_be_left_out() -> None:
+    def run(*calls: bool) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        return [mini.window("forward model", *["forward critic"] * one, STEP) for one in calls]
+
+    assert broken("models-take-part", run(*[True] * 9), run(*[False] * 9)) == ["2: model alone"]
+    assert not broken("models-take-part", run(*[True, False, True] * 3), run(*[False] * 9))
+    assert not broken("models-take-part", run(*[True] * 9), run(*[True, False, False] * 3))
+
+
+def test_over_how_many_batches_gradients_are_accumulated_is_a_setting() -> None:
+    def run(times: int) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        return [mini.window(*[("backward", {"place": "train.py:7"})] * times, STEP) for _ in range(8)]
+
+    assert not broken("calls-per-step", run(4), run(6))
+    assert broken("calls-per-step", run(4), run(1)) == ["0: once"]
+    assert broken("calls-per-step", run(1), run(2)) == ["0: several times"]
+
+
+def test_the_first_step_of_an_optimizer_that_comes_later_is_not_counted() -> None:
+    def run(others: int) -> list[Window]:
+        mini = Mini({"model.weight": {}, "head.weight": {"optimizer": 1}})
+        first = [mini.window("backward", STEP) for _ in range(others)]
+        return first + [mini.window("backward", "step optimizer1:Adam") for _ in range(8)]
+
+    assert not broken("calls-per-step", run(1), run(4))
+
+
+def test_the_loss_of_an_actor_may_be_below_zero_though_it_never_was() -> None:
+    def run(loss: float, *names: str) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        tail = [[name, [], None, [place + 1]] for place, name in enumerate(names)]
+        told = ("backward", {"args": {"tail": [*tail, ["Addmm", [8, 4], None, []]]}})
+        return [mini.window(told, ("loss", loss), STEP) for _ in range(40)]
+
+    assert not broken("number-sign", run(0.5, "Neg", "Mean"), run(-0.5, "Neg", "Mean"))
+    assert broken("number-sign", run(0.5, "Mean", "NllLoss"), run(-0.5, "Mean", "NllLoss"))
