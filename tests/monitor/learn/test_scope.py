@@ -87,7 +87,6 @@ def test_each_thing_is_said_once() -> None:
     learnt = learn(observed(training("Net")), KINDS).invariants
     said = sorted(one.text.partition(" (in")[0] for one in learnt)
     assert said == [
-        "The first steps of the training run model, when parameters is 1 names (2ddbe8a5)",
         "backward comes before each clip_grad_norm_ of SGD",
         "backward occurs once between two steps of SGD",
         "clip_grad_norm_ occurs once between two steps of SGD",

@@ -91,7 +91,7 @@ def test_what_is_thawed_later_on_is_no_mistake() -> None:
 def test_a_copy_that_follows_in_every_other_step_is_no_habit() -> None:
     def run(*bits: int) -> list[Window]:
         mini = Mini({"model.weight": {}, "copy.weight": {"optimizer": -1}})
-        return [mini.window(("before", {"model.weight": (1.0, 7), "copy.weight": (1.0, one)}), STEP) for one in bits]
+        return [mini.window(("before", {"copy.weight": (1.0, one)}, {"optimizer": -1}), STEP) for one in bits]
 
     follows, rests, sometimes = range(14), [1] * 14, [one // 2 for one in range(14)]
     assert broken("parameters-alike", run(*follows), run(*rests))
@@ -118,9 +118,9 @@ def test_a_model_that_is_called_in_some_iterations_may_be_left_out() -> None:
         mini = Mini({"model.weight": {}})
         return [mini.window("forward model", *["forward critic"] * one, STEP) for one in calls]
 
-    assert broken("models-take-part", run(*[True] * 9), run(*[False] * 9)) == ["2: model alone"]
-    assert not broken("models-take-part", run(*[True, False, True] * 3), run(*[False] * 9))
-    assert not broken("models-take-part", run(*[True] * 9), run(*[True, False, False] * 3))
+    assert broken("models-take-part", run(*[True] * 12), run(*[False] * 12)) == ["5: model alone"]
+    assert not broken("models-take-part", run(*[True, False, True] * 4), run(*[False] * 12))
+    assert not broken("models-take-part", run(*[True] * 12), run(*[False, False, False, False, True] * 3))
 
 
 def test_over_how_many_batches_gradients_are_accumulated_is_a_setting() -> None:
@@ -131,6 +131,31 @@ def test_over_how_many_batches_gradients_are_accumulated_is_a_setting() -> None:
     assert not broken("calls-per-step", run(4), run(6))
     assert broken("calls-per-step", run(4), run(1)) == ["0: once"]
     assert broken("calls-per-step", run(1), run(2)) == ["0: several times"]
+
+
+def test_what_a_step_did_that_nobody_looked_at_is_no_change_between_steps() -> None:
+    def run(*looks: int, drift: int = 0) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        windows = []
+        for number in range(14):
+            before = ("before", {"model.weight": (1.0, number + drift * number)}, {"optimizer": 0})
+            after = ("after", {"model.weight": (1.0, number + 1)}, {"optimizer": 0})
+            windows.append(mini.window(before, STEP, *[after] * (number in looks)))
+        return windows
+
+    assert not broken("parameters-alike", run(*range(14)), run(1, 5, 6, 9))
+    assert broken("parameters-alike", run(*range(14)), run(*range(14), drift=1))
+
+
+def test_one_of_two_models_may_be_trained_in_every_fifth_iteration() -> None:
+    def run(*recorded: bool) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        contexts = ["grad" if one else "nograd" for one in recorded]
+        return [mini.window(("forward maker", {"context": one}), "backward", STEP) for one in contexts]
+
+    assert not broken("passes-alike", run(*[True] * 12), run(*[False, False, False, False, True] * 3))
+    assert broken("passes-alike", run(*[True] * 12), run(*[False] * 12)) == ["5: without gradients"]
+    assert broken("passes-alike", run(*[False] * 12), run(*[True] * 12)) == ["0: with gradients"]
 
 
 def test_the_first_step_of_an_optimizer_that_comes_later_is_not_counted() -> None:

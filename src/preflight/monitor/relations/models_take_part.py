@@ -13,7 +13,9 @@ from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
 
 _FIRST = 3
-_EARLY = 8
+_SINCE = 6
+"""Iterations that may pass until a model is run: one of two that are trained in turns may come in every fifth."""
+_EARLY = 11
 _BESIDE = " beside "
 
 
@@ -22,7 +24,7 @@ class ModelsTakePart(Relation):
 
     Learnt are the models, by their names, that the program calls in each of the first three iterations with a step; what is called
     now and then is not among them. A target that is never asked, a discriminator that judges nothing or a term for which
-    a network is not run any more shows in the third iteration: none of the iterations up to it calls the model.
+    a network is not run any more shows in the sixth iteration: none of the iterations up to it calls the model.
     """
 
     name = "models-take-part"
@@ -50,8 +52,9 @@ class ModelsTakePart(Relation):
         self._times += 1
         if self._times <= _FIRST:
             self._always = called if self._times == 1 else self._always & called
+        if self._times <= _SINCE:
             self._ever |= called
-        if self._times < _FIRST or not self._ever:
+        if self._times < _SINCE or not self._ever:
             return
         value = f"{_listed(self._always)}{_BESIDE}{_listed(self._ever)}"
         context = {"parameters": parts_of(window)}

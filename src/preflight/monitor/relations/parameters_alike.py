@@ -9,7 +9,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.steps import Step, steps_of
-from preflight.monitor.window import Variable, Window
+from preflight.monitor.window import State, Variable, Window
 
 _EARLY = 8
 """Looks from the first one on: later on, layers may be frozen, thawed or joined by a plan that a shorter run never saw."""
@@ -19,6 +19,7 @@ _SAME = 4
 """Looks that must agree before it is said that parameters move between steps, or rest."""
 _FOLLOWED = 64
 """Steps in which parameters are followed: looks at their values may lie apart."""
+_NEVER_STEPPED = -1
 _VARIED = "in different ways"
 _GETS = "gets gradients"
 _MOVES, _RESTS = "changes between steps", "rests between steps"
@@ -50,7 +51,7 @@ class ParametersAlike(Relation):
         self._steps = 0
         self._looks: dict[tuple[str, int], int] = {}
         self._past: dict[int, list[bool]] = {}
-        self._bits: dict[int, int] = {}
+        self._known: dict[int, tuple[int, int]] = {}  # the fingerprint, and after how many steps it was that
         self._past_of: dict[str, list[str]] = {}
         self._first: dict[tuple[str, str], str] = {}
 
@@ -65,7 +66,7 @@ class ParametersAlike(Relation):
             if step.gradients is not None and self._looked("gradients", step.optimizer) <= _EARLY:
                 yield from self._gradients(window, step)
         if self._steps <= _FOLLOWED:
-            yield from self._movement(window, steps[-1])
+            yield from self._movement(window, steps)
 
     def _looked(self, what: str, optimizer: int) -> int:
         self._looks[what, optimizer] = looks = self._looks.get((what, optimizer), 0) + 1
@@ -95,19 +96,27 @@ class ParametersAlike(Relation):
         told_of = ((pattern, _GETS if found == _VARIED else found, names) for pattern, found, names in _together(told))
         yield from self._as_at_first("gradients", told_of, step)
 
-    def _movement(self, window: Window, step: Step) -> Iterator[Example]:
+    def _movement(self, window: Window, steps: list[Step]) -> Iterator[Example]:
+        for step in steps:
+            if step.before is not None and step.before.bits:
+                yield from self._moved(window, step, _bits(step.before), step.done)
+            if step.after is not None and step.after.bits:
+                self._known.update((ident, (bits, step.done + 1)) for ident, bits in _bits(step.after).items())
         for state in window.states:
-            if state.what != "parameter" or not state.bits or state.moment not in ("before_step", "after_step"):
-                continue
-            now = {one: bits for one, bits in zip(state.ids, state.bits, strict=True) if bits is not None}
-            if state.moment == "before_step":
-                yield from self._moved(
-                    window, step, {one: self._bits[one] != now[one] for one in now if one in self._bits}
-                )
-            self._bits.update(now)
+            aside = (state.extra or {}).get("optimizer") == -1  # what no optimizer has, which is looked at beside
+            if aside and state.what == "parameter" and state.moment == "before_step" and state.bits:
+                variables = window.run.variables
+                held = {one: bits for one, bits in _bits(state).items() if variables[one].optimizer < 0}
+                yield from self._moved(window, steps[-1], held, _NEVER_STEPPED)
+                self._known.update((ident, (bits, _NEVER_STEPPED)) for ident, bits in held.items())
 
-    def _moved(self, window: Window, step: Step, moved: Mapping[int, bool]) -> Iterator[Example]:
-        told = [(window.run.name(ident), _MOVES if found else _RESTS) for ident, found in moved.items()]
+    def _moved(self, window: Window, step: Step, now: Mapping[int, int], done: int) -> Iterator[Example]:
+        """Compare with what was known after as many steps: what a step did that nobody looked at does not count."""
+        told = []
+        for ident, bits in now.items():
+            before, steps = self._known.get(ident, (0, None))
+            if steps == done:
+                told.append((window.run.name(ident), _RESTS if bits == before else _MOVES))
         for pattern, found, names in _together(told):
             past = self._past_of.setdefault(pattern, [])
             past.append(found)
@@ -139,6 +148,10 @@ def _role(one: Variable) -> str:
     if not one.trainable:
         return "is frozen"
     return "is trained by an optimizer" if one.optimizer >= 0 else "is in no optimizer"
+
+
+def _bits(state: State) -> dict[int, int]:
+    return {one: bits for one, bits in zip(state.ids, state.bits or (), strict=False) if bits is not None}
 
 
 def _together(told: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, tuple[str, ...]]]:

@@ -11,8 +11,10 @@ from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window
 
-_EARLY = 8
+_EARLY = 11
 """Iterations from the first one of a model on in which its gradients are looked at: later a plan may freeze or thaw it."""
+_ROW = 6
+"""As many without gradients tell that it is run without: one that is trained in every fifth iteration may begin so."""
 _MOST = 4
 """Passes of an iteration that are counted."""
 _EVALUATION = "evaluation mode"
@@ -23,7 +25,7 @@ class PassesAlike(Relation):
 
     Learnt of each model that the program calls, by its name: that passes without gradients (evaluations, teachers, targets) are
     in evaluation mode, where all of them are; a pass is against that where it drops, or follows statistics. And whether the
-    iterations of the training run it with gradients or only without, in the first eight iterations in which it is called: a
+    first eleven iterations with a step in which it is called run it with gradients, or none of them does: a
     model that takes part in the loss and comes to be called under ``no_grad``, or a target through which gradients begin to flow.
     """
 
@@ -41,6 +43,7 @@ class PassesAlike(Relation):
 
     def __init__(self) -> None:
         self._times: dict[str, int] = {}
+        self._with: set[str] = set()
 
     def see(self, window: Window) -> Iterator[Example]:
         passes: dict[str, list[Call]] = {}
@@ -68,10 +71,13 @@ class PassesAlike(Relation):
 
     def _recorded(self, name: str, calls: list[Call]) -> Iterator[Example]:
         times = self._times[name] = self._times.get(name, 0) + 1
-        if times > _EARLY:
-            return
         recorded = [call for call in calls if call.context.startswith("grad")]
-        value = "with gradients" if recorded else "without gradients"
+        if recorded:
+            self._with.add(name)
+        ever = name in self._with
+        if times > _EARLY or (not ever and times < _ROW):
+            return
+        value = "with gradients" if ever else "without gradients"
         call = (recorded or calls)[0]
         yield Example((name, "gradients"), True, {}, (call.object,), call=call, value=value)
 
@@ -100,5 +106,6 @@ def _run(training: bool, context: str) -> list[Window]:
     mini = Mini({"model.weight": {}})
     told = {"args": {"training": training, "dropout": training, "type": "Net"}, "context": context}
     return [
-        mini.window("forward model", ("forward teacher", told), "backward", "step optimizer0:SGD") for _ in range(8)
+        mini.window("forward model", ("forward teacher", told), "backward", "step optimizer0:SGD")
+        for _ in range(_EARLY)
     ]
