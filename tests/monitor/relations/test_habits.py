@@ -7,10 +7,12 @@ from typing import Any
 
 from preflight.monitor.judging.engine import Engine
 from preflight.monitor.judging.examples import Examples
-from preflight.monitor.learn.evidence import Evidence
+from preflight.monitor.learn.crossrun import learn
+from preflight.monitor.learn.evidence import Evidence, Observed
 from preflight.monitor.learn.statements import statements
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import relations
+from preflight.monitor.scope import scope_of
 from preflight.monitor.window import Window
 
 KINDS = relations()
@@ -176,3 +178,43 @@ def test_the_loss_of_an_actor_may_be_below_zero_though_it_never_was() -> None:
 
     assert not broken("number-sign", run(0.5, "Neg", "Mean"), run(-0.5, "Neg", "Mean"))
     assert broken("number-sign", run(0.5, "Mean", "NllLoss"), run(-0.5, "Mean", "NllLoss"))
+
+
+def test_scales_and_models_of_several_runs_are_learnt_though_they_differ() -> None:
+    def observed(name: str, windows: list[Window]) -> Observed:
+        examples, found = Examples([KINDS[name]]), Observed()
+        for window in windows:
+            for _, judged, where in examples.see(window):
+                for example in judged:
+                    found.see(name, example, where.iteration, scope_of(where))
+        return found
+
+    def given(size: float) -> list[Window]:
+        mini, windows = Mini({"model.weight": {}}), []
+        for _ in range(8):
+            window = mini.window(("forward model", {"args": {"training": True}}), STEP)
+            told = {"object": "model", "position": "in0", "shape": (16, 16), "requires_grad": False, "norm": 16 * size}
+            window.tensors = mini.window(("tensor", {**told, "call": window.calls[0].q})).tensors
+            windows.append(window)
+        return windows
+
+    def called(*names: str, at_times: str = "") -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        each = [[*names, *[at_times] * bool(at_times and number % 2)] for number in range(12)]
+        return [mini.window(*(f"forward {name}" for name in called_), STEP) for called_ in each]
+
+    for name, runs, good, bad in (
+        ("inputs-alike", [given(1), given(2)], given(0.5), given(64)),
+        (
+            "models-take-part",
+            [called("a", "b"), called("a", "b", at_times="c")],
+            called("a", "b", "d"),
+            called("a", "c"),
+        ),
+    ):
+        learnt = learn([observed(name, run) for run in runs], {name: KINDS[name]}).invariants
+        for expected, windows in ((False, good), (True, bad)):
+            engine = Engine(learnt)
+            for window in windows:
+                engine.see(window)
+            assert bool(engine.violations()) is expected

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from preflight.monitor.learn.consequences import without_following
 from preflight.monitor.learn.evidence import Cell, Evidence, Table, together
-from preflight.monitor.learn.implication import LEAST_SUPPORT, without_implied
+from preflight.monitor.learn.implication import without_implied
 from preflight.monitor.learn.statements import Subject, broken_by, key_of, of_subject, statements
 from preflight.monitor.relation import Relation
 from preflight.vocabulary.invariant import Invariant
@@ -119,7 +119,7 @@ def _shared(kind: type[Relation], runs: Sequence[Evidence]) -> list[Invariant]:
         if len(by_scope) >= LEAST_PROGRAMS and windows[bare] >= kind.least:
             parts = list(by_scope.values())
             if _agree(kind, bare, parts):
-                found += of_subject(kind, bare, _joined(parts), LEAST_SUPPORT)
+                found += of_subject(kind, bare, _joined(parts), kind.support)
     return found
 
 
@@ -138,7 +138,7 @@ def _agree(kind: type[Relation], subject: Subject, tables: Sequence[Table]) -> b
     for left_out, fold in enumerate(folds):
         others = _joined([table for number, other in enumerate(folds) if number != left_out for table in other])
         learnt = of_subject(kind, subject, others)
-        if any(broken_by(one, table) for one in learnt for table in fold):
+        if any(broken_by(kind, one, table) for one in learnt for table in fold):
             return False
     return True
 

@@ -6,9 +6,6 @@ from collections.abc import Iterable
 
 from preflight.vocabulary.invariant import Clause, Invariant
 
-LEAST_SUPPORT = 4
-"""Examples on which a learnt statement about a named subject rests at least."""
-
 _ABSENT = object()
 _Said = tuple[str, frozenset[tuple[str, str]]]
 

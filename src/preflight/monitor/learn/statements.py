@@ -8,7 +8,6 @@ from typing import Any
 from preflight.monitor.keys import frozen, thawed
 from preflight.monitor.learn.evidence import Cell, Context, Evidence, Table
 from preflight.monitor.learn.identity import identity
-from preflight.monitor.learn.implication import LEAST_SUPPORT
 from preflight.monitor.learn.preconditions import MOST_ONE_OF, Alternative, Count, Precondition, precondition
 from preflight.monitor.learn.sentences import sentence
 from preflight.monitor.relation import Relation
@@ -31,7 +30,7 @@ def statements(kind: type[Relation], evidence: Evidence, base: Sequence[Invarian
     found: list[Invariant] = []
     for subject, seen in evidence.subjects.items():
         if seen.windows >= kind.least:
-            found += _of_subject(kind, subject, seen.cells)
+            found += _of_subject(kind, subject, seen.cells, kind.support)
     return found
 
 
@@ -50,9 +49,15 @@ def key_of(kind: type[Relation], invariant: Invariant) -> Subject:
     return tuple(frozen(invariant.subject[field]) for field in (*kind.fields, MODEL) if field in invariant.subject)
 
 
-def broken_by(invariant: Invariant, table: Mapping[Context, Cell]) -> int:
+def broken_by(kind: type[Relation], invariant: Invariant, table: Mapping[Context, Cell]) -> int:
     """In how many examples of a table an invariant does not hold."""
     wanted = values_of(invariant)
+
+    def allows(value: Any) -> bool:
+        if kind.bounded:
+            return kind.expected_of(invariant.subject, thawed(value)) is None
+        return wanted is not None and value in wanted
+
     count = 0
     for context, cell in table.items():
         if not invariant.applies(dict(context)):
@@ -62,7 +67,7 @@ def broken_by(invariant: Invariant, table: Mapping[Context, Cell]) -> int:
         elif cell.values is None:
             count += 1
         else:
-            count += sum(number for value, number in cell.values.items() if value not in wanted)
+            count += sum(number for value, number in cell.values.items() if not allows(value))
     return count
 
 
@@ -106,9 +111,7 @@ def _both(first: tuple[Alternative, ...], second: tuple[Alternative, ...]) -> tu
     return tuple(tuple(dict.fromkeys((*one, *other))) for one in first for other in second)
 
 
-def _of_subject(
-    kind: type[Relation], subject: Subject, table: Table, least: int = LEAST_SUPPORT
-) -> Iterator[Invariant]:
+def _of_subject(kind: type[Relation], subject: Subject, table: Table, least: int) -> Iterator[Invariant]:
     fields = named(kind, subject)
     if _valued(table):
         yield from (one for one in _with_values(kind, fields, table, least) if not kind.trivial(one.subject))

@@ -110,7 +110,7 @@ class InputsAlike(Relation):
 
     @classmethod
     def trivial(cls, subject: Mapping[str, Any]) -> bool:
-        return subject.get("value", _SAME) == _SAME
+        return subject.get("what") not in _SCALES and subject.get("value", _SAME) == _SAME
 
     @classmethod
     def words(cls, value: Any) -> str:

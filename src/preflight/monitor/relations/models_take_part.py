@@ -64,9 +64,8 @@ class ModelsTakePart(Relation):
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
-        known, _, _ = str(subject.get("value", "")).partition(_BESIDE)
         _, _, ever = str(value).partition(_BESIDE)
-        missing = sorted(set(known.split(", ")) - set(ever.split(", ")) - {""})
+        missing = sorted(_always(subject) - set(ever.split(", ")))
         return f"{' and '.join(missing)} in the first steps" if missing else None
 
     @classmethod
@@ -75,11 +74,11 @@ class ModelsTakePart(Relation):
 
     @classmethod
     def trivial(cls, subject: Mapping[str, Any]) -> bool:
-        return str(subject.get("value", _BESIDE)).startswith(_BESIDE)
+        return not _always(subject)
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        return f"The first steps of the training run {str(subject.get('value')).partition(_BESIDE)[0]}"
+        return f"The first steps of the training run {_listed(_always(subject))}"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -88,6 +87,13 @@ class ModelsTakePart(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run("forward model", "forward model")
+
+
+def _always(subject: Mapping[str, Any]) -> set[str]:
+    """The models that all runs that a statement was learnt of always ran."""
+    known = [subject["value"]] if "value" in subject else subject.get("values", ())
+    found = [set(str(one).partition(_BESIDE)[0].split(", ")) for one in known]
+    return set.intersection(*found) - {""} if found else set()
 
 
 def _listed(names: set[str]) -> str:

@@ -15,7 +15,7 @@ _EARLY = 8
 """Looks from the first one on: later on, layers may be frozen, thawed or joined by a plan that a shorter run never saw."""
 _ROW = 3
 """Looks in a row without a gradient after which a parameter counts as one that gets none."""
-_SAME = 4
+_SAME = 3
 """Looks that must agree before it is said that parameters move between steps, or rest."""
 _FOLLOWED = 64
 """Steps in which parameters are followed: looks at their values may lie apart."""
@@ -44,6 +44,8 @@ class ParametersAlike(Relation):
     priority = 39
     learns = True
     shared = False
+    least = 2
+    support = 2
     cause = "parameters are frozen, left out of the optimizer, cut off from the loss or overwritten, other than in the runs this was learnt from"
     advice = "compare what the optimizer is given, which parameters take gradients, and what is written to them, with a correct run"
 

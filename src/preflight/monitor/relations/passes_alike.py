@@ -36,6 +36,7 @@ class PassesAlike(Relation):
     severity = "warning"
     priority = 38
     least = 2
+    support = 2
     learns = True
     shared = False
     cause = "eval(), train(), no_grad() or detach() stands in another place than in the runs this was learnt from"

@@ -34,6 +34,8 @@ class SchedulesAdvance(Relation):
     asked = ("parameters",)
     learns = True
     shared = False
+    least = 2
+    support = 2
     cause = "scheduler.step() is missing, or stands in a branch that is not taken"
     advice = "look at where the schedule is advanced in a correct run"
 
