@@ -81,7 +81,22 @@ def test_an_expert_without_gradients_is_one_by_chance_and_all_are_a_mistake() ->
     idle = {**good, "model.expert.1": None}
     cut = {**idle, "model.expert.0": None}
     assert not broken("parameters-alike", gradients(*[good] * 9), gradients(*[idle] * 9))
-    assert broken("parameters-alike", gradients(*[good] * 9), gradients(*[cut] * 9)) == ["2: gets no gradients"]
+    told = set(broken("parameters-alike", gradients(*[good] * 9), gradients(*[cut] * 9)))
+    assert told == {"2: in different ways", "2: gets no gradients"}, "of the model, and of its experts"
+
+
+def test_a_head_that_takes_part_by_chance_is_not_missed_where_it_does_not() -> None:
+    both, one = {"model.body": 0.5, "model.head": 0.5}, {"model.body": 0.5, "model.head": None}
+    sometimes = [both, both, both, both, one, both, both, one, both]
+    assert not broken("parameters-alike", gradients(*sometimes), gradients(*[one] * 9))
+    assert not broken("parameters-alike", gradients(*[both] * 9), gradients(*sometimes))
+
+
+def test_the_gradients_below_weights_that_begin_at_zero_come_later() -> None:
+    late, good = {"model.down": 0.0, "model.up": 0.5}, {"model.down": 0.5, "model.up": 0.5}
+    run = [late, late, *[good] * 7]
+    assert not broken("parameters-alike", gradients(*run), gradients(*run))
+    assert broken("parameters-alike", gradients(*run), gradients(*[late] * 9))
 
 
 def test_what_is_thawed_later_on_is_no_mistake() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Premise, Relation
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import State, Variable, Window
@@ -14,14 +15,16 @@ from preflight.monitor.window import State, Variable, Window
 _EARLY = 8
 """Looks from the first one on: later on, layers may be frozen, thawed or joined by a plan that a shorter run never saw."""
 _ROW = 3
-"""Looks in a row without a gradient after which a parameter counts as one that gets none."""
+"""Looks without a gradient, from the first one on, after which a parameter counts as one that gets none."""
 _SAME = 3
 """Looks that must agree before it is said that parameters move between steps, or rest."""
 _FOLLOWED = 64
 """Steps in which parameters are followed: looks at their values may lie apart."""
 _NEVER_STEPPED = -1
+_MOST_NAMES = 4
+_ALL = "all of "
 _VARIED = "in different ways"
-_GETS = "gets gradients"
+_GETS, _GETS_NONE, _UNKNOWN = "gets gradients", "gets no gradients", ""
 _MOVES, _RESTS = "changes between steps", "rests between steps"
 
 
@@ -30,10 +33,11 @@ class ParametersAlike(Relation):
 
     Learnt is of each parameter, by its name without the numbers in it, whether an optimizer trains it, it is frozen, or it is
     in no optimizer; whether it gets gradients; and whether its values are changed between two steps, as those of an
-    averaged copy are. Layers that differ in a number alone are taken together, and nothing is learnt of them where they do
-    not agree. It is judged in the first steps of a run, as far as eight looks go and as it was at the first of them: what is
+    averaged copy are. Of a model or module whose parameters agree it is said once, of all of it. Layers that differ in a number alone are
+    taken together, and nothing is learnt of them where they do not agree. It is judged in the first steps of a run, as far as eight looks go and as it was at the first of them: what is
     thawed later, and when, is a setting.
-    A gradient of zeros counts as none where it comes three times in a row.
+    A gradient of zeros counts as none. That parameters get gradients is learnt where they do in each look from the third to the
+    eighth, that they get none where they do in no look; and what gets none in the first three is against the former.
     """
 
     name = "parameters-alike"
@@ -52,7 +56,8 @@ class ParametersAlike(Relation):
     def __init__(self) -> None:
         self._steps = 0
         self._looks: dict[tuple[str, int], int] = {}
-        self._past: dict[int, list[bool]] = {}
+        self._past: dict[str, list[bool]] = {}
+        self._owners: dict[str, set[int]] = {}
         self._known: dict[int, tuple[int, int]] = {}  # the fingerprint, and after how many steps it was that
         self._past_of: dict[str, list[str]] = {}
         self._first: dict[tuple[str, str], str] = {}
@@ -83,20 +88,26 @@ class ParametersAlike(Relation):
                 yield Example((pattern, what), True, {}, names, call=step.call, value=found)
 
     def _roles(self, window: Window, step: Step) -> Iterator[Example]:
-        roles = ((one.name, _role(one)) for one in window.run.variables.values() if one.kind == "parameter")
-        yield from self._as_at_first("role", _together(roles), step)
+        told = [(one.name, _role(one)) for one in window.run.variables.values() if one.kind == "parameter"]
+        yield from self._as_at_first("role", _together(told), step)
 
     def _gradients(self, window: Window, step: Step) -> Iterator[Example]:
         assert step.gradients is not None
-        told = []
+        got: dict[str, bool] = {}  # of several experts, some may be left out by chance
         for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True):
-            past = self._past.setdefault(ident, [])
-            past.append(norm is not None and norm != 0)
-            if len(past) >= _ROW:
-                told.append((window.run.name(ident), _GETS if any(past[-_ROW:]) else "gets no gradients"))
-        # Of several experts one may be left out by chance.
-        told_of = ((pattern, _GETS if found == _VARIED else found, names) for pattern, found, names in _together(told))
-        yield from self._as_at_first("gradients", told_of, step)
+            pattern = pattern_of(window.run.name(ident))
+            got[pattern] = got.get(pattern, False) or (norm is not None and norm != 0)
+        told: dict[str, set[str]] = {}
+        for pattern, any_ in got.items():
+            past = self._past.setdefault(pattern, [])
+            past.append(any_)
+            for part in (pattern, *(_ALL + part for part in _parts(pattern)[:-1])):
+                self._owners.setdefault(part, set()).add(step.optimizer)
+                told.setdefault(part, set()).add(_gets(past))
+        for part, words in told.items():
+            word = next(iter(words)) if len(words) == 1 else _VARIED
+            if word != _UNKNOWN and words != {_UNKNOWN, _GETS} and len(self._owners[part]) == 1:
+                yield from self._as_at_first("gradients", [(part, word, (part.removeprefix(_ALL),))], step)
 
     def _movement(self, window: Window, steps: list[Step]) -> Iterator[Example]:
         for step in steps:
@@ -124,6 +135,12 @@ class ParametersAlike(Relation):
             past.append(found)
             if _SAME <= len(past) <= _EARLY + _SAME and len(set(past)) == 1:
                 yield Example((pattern, "between steps"), True, {}, names, call=step.call, value=found)
+
+    @classmethod
+    def follows_from(cls, subject: Mapping[str, Any]) -> Iterator[tuple[Premise, ...]]:
+        same = {field: subject[field] for field in ("what", "value") if field in subject}
+        for part in _parts(str(subject.get("parameters")).removeprefix(_ALL))[:-1]:
+            yield (Premise(cls.name, {"parameters": _ALL + part, **same}),)
 
     @classmethod
     def trivial(cls, subject: Mapping[str, Any]) -> bool:
@@ -156,14 +173,35 @@ def _bits(state: State) -> dict[int, int]:
     return {one: bits for one, bits in zip(state.ids, state.bits or (), strict=False) if bits is not None}
 
 
+def _gets(past: list[bool]) -> str:
+    """Whether gradients come, of what came so far; those of the first looks may be zero, as those below zero weights are."""
+    if len(past) >= _ROW and not any(past):
+        return _GETS_NONE
+    return _GETS if len(past) >= _EARLY - 1 and all(past[_ROW - 1 :]) else _UNKNOWN
+
+
 def _together(told: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """What is told of parameters by their names, of those together that differ in numbers alone."""
+    """What is told of parameters, of those together whose names differ in numbers alone, and of all of a module or model."""
     found: dict[str, dict[str, list[str]]] = {}
     for name, word in told:
         found.setdefault(pattern_of(name), {}).setdefault(word, []).append(name)
+    whole: dict[str, dict[str, list[str]]] = {}
     for pattern, words in found.items():
         word = next(iter(words)) if len(words) == 1 else _VARIED
-        yield pattern, word, tuple(min(words.values(), key=len)[:4])
+        names = min(words.values(), key=len)[:_MOST_NAMES]
+        for part in _parts(pattern)[:-1]:
+            whole.setdefault(part, {}).setdefault(word, []).extend(names)
+        yield pattern, word, tuple(names)
+    for part, words in whole.items():
+        word = next(iter(words)) if len(words) == 1 else _VARIED
+        yield _ALL + part, word, tuple(min(words.values(), key=len)[:_MOST_NAMES])
+
+
+@lru_cache(maxsize=65536)
+def _parts(pattern: str) -> list[str]:
+    """What a parameter is a part of, from the model on, and itself."""
+    words = pattern.split(".")
+    return [".".join(words[:count]) for count in range(1, len(words) + 1)]
 
 
 def _run(gradient: float | None, trainable: bool = True, drift: int = 0) -> list[Window]:
