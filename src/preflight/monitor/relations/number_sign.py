@@ -116,5 +116,5 @@ def _cannot_be_below_zero(tail: Sequence[Sequence[Any]]) -> bool:
 
 def _run(losses: list[float]) -> list[Window]:
     mini = Mini({"model.weight": {}})
-    told = ("backward", {"args": {"tail": [["NllLoss", [], None, []]]}})
+    told: Any = ("backward", {"args": {"tail": [["NllLoss", [], None, []]]}})
     return [mini.window(told, ("loss", loss), "step optimizer0:SGD") for loss in losses]

@@ -144,7 +144,7 @@ class ParametersAlike(Relation):
 
     @classmethod
     def trivial(cls, subject: Mapping[str, Any]) -> bool:
-        return subject.get("value", _VARIED) == _VARIED  # what differs from layer to layer, or from step to step
+        return bool(subject.get("value", _VARIED) == _VARIED)  # what differs from layer to layer, or from step to step
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
