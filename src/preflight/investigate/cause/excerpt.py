@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from preflight.investigate.cause.exceptions import meaning_of
 from preflight.investigate.cause.printers import printed_by
 from preflight.investigate.cause.words import goes_on, said_of
+from preflight.source.logs.lettered import lettered
 from preflight.vocabulary.log import Frame, Hit, LogFile, Raised
 from preflight.vocabulary.signature import Category, Role
 
@@ -28,13 +29,11 @@ _TELLS = re.compile(
 )
 _TOLD = re.compile(
     r"(?i)(?:^|[\s\[|])(?:INFO|DEBUG|NOTICE)\b|Warning\b|^\s*(?:warnings\.)?warn\("
-    r"|(?-i:(?:^|: )[IW] (?:tensorflow|external|xla)/|(?:^|\s)\[[ID]\]\s)"
+    rf"|(?-i:{lettered('IW')}|(?:^|\s)\[[ID]\]\s)"
 )
 _LEVEL = re.compile(r"^\W*WARN(?:ING)?\b|(?<=[\s|\[-])WARN(?:ING)?(?=[\s|\]:-])")
 """The level of a logger: that it warns is no word of what it warns of."""
-_BY_LETTER = re.compile(
-    r"^(?:\S+ \S+: )?[IW] ?(?:\d{4} \S+ +\d+ )?(?:tensorflow|external|xla)?/?[\w./-]+\.(?:cc|cpp|h|cu)(?:\.cc)?:\d+\] "
-)
+_BY_LETTER = re.compile(lettered("IW"))
 """A line of TensorFlow's or XLA's own logger at the level of information or of a warning."""
 _WARNED = re.compile(r"^\S*:\d+: \w*Warning: |^\s*(?:warnings\.)?warn\(")
 """What Python prints of a warning: where it was given and what it says, and below that the line that gave it."""

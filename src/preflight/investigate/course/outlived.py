@@ -8,10 +8,12 @@ from collections.abc import Sequence
 
 from preflight.investigate.case.case import Case, Event
 from preflight.investigate.case.unexplained import any_trouble
+from preflight.source.logs.lettered import lettered
 
 _WARNED = re.compile(
     r"(?:^|: )(?:\w+\.)*[A-Z]\w*Warning: |^\s*(?:warnings\.)?warn\(|^[^A-Za-z]{0,12}m?[\[(]?WARN(?:ING)?[\])]?[^A-Za-z]"
-    r"|^.{0,100}?(?:\s|\||- )WARNING\s{0,3}(?:-|:|\||\])|(?:^|: )W (?:tensorflow|external|xla)/|^\[W[ \d][^\]]*\.cpp:\d+\]|^INFO:\w[\w.]*:"
+    r"|^.{0,100}?(?:\s|\||- )WARNING\s{0,3}(?:-|:|\||\])|^\[[\d-]+ [\d:,.]+\] (?:\[[\w/]+\] )?torch\.[\w.]+: \[WARNING\]"
+    rf"|{lettered('W')}|^\[W[ \d][^\]]*\.cpp:\d+\]|^INFO:\w[\w.]*:"
 )
 """How Python, its loggers and PyTorch's own print a warning or less, and the line of a program that gave it; what it says happened
 ended nothing."""

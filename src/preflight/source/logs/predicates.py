@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from preflight.errors import CatalogError
+from preflight.source.logs.lettered import lettered
 
 Predicate = Callable[[Mapping[str, object], str], bool]
 
@@ -83,7 +84,7 @@ def not_looked_for(fields: Mapping[str, object], text: str) -> bool:
     return _LOOKS.search(text) is None
 
 
-_CALM = re.compile(r"\bNCCL INFO\b|\b(?:INFO|WARN(?:ING)?|DEBUG)\b|(?:^|: )[IW] tensorflow/|(?:^|\s)\[[IWD]\]\s")
+_CALM = re.compile(rf"\bNCCL INFO\b|\b(?:INFO|WARN(?:ING)?|DEBUG)\b|{lettered('IW')}|(?:^|\s)\[[IWD]\]\s")
 
 
 def not_told_for_information(fields: Mapping[str, object], text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from preflight.source.logs.lettered import lettered
 from preflight.source.logs.pages import Line, Page
 from preflight.vocabulary.log import Hit, Unknown, Who
 
@@ -28,9 +29,7 @@ _TROUBLE = re.compile(
 )
 _WARNED = re.compile(r"\bNCCL WARN\b")
 """It warns of settings in the same way as of failures: what it says decides."""
-_LOW = re.compile(
-    r"^\[[IW]\] |^[IW] [\w./-]+\.(?:cc|cpp|h|cu)(?:\.cc)?:\d+\]|^(?:\S+:\d+: )?(?:(?:\w+\.)*[A-Z]\w*)?Warning: "
-)
+_LOW = re.compile(rf"^\[[IW]\] |{lettered('IW')}|^(?:\S+:\d+: )?(?:(?:\w+\.)*[A-Z]\w*)?Warning: ")
 """The levels of information and of warnings by their letter, of TensorFlow's and XLA's own loggers, and a warning as Python prints it."""
 _OPEN = re.compile(
     r"0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}\b|\b(?=[A-F]*[0-9])(?=[0-9]*[A-F])[0-9A-F]{8,}\b|(?:/[\w.@+=-]+){2,}/?|\b\d+(?:[.:,]\d+)*(?:e[-+]?\d+)?[a-zA-Z]{0,3}\b|(?<=')[^']{1,200}(?=')"
