@@ -37,9 +37,9 @@ def find_in_series(
         marks: Lines that say what the program did between two steps: by them the phase of long steps is told.
         until: The time of the last sign of life of the run, by the same clock: whether steps stopped to come before it.
     """
-    if len(steps) < 3:
-        return ()
-    tracks = tracks_of(steps)
+    tracks = tracks_of(steps) if steps else []
+    if len(steps) < 3:  # too few for anything but the last loss itself
+        return tuple(_quoted(one, files) for one in nonfinite(tracks) if one.series in LOSSES)
     found: list[SeriesFinding] = [*nonfinite(tracks)]
     collapse = scale_collapse(tracks)
     if collapse is not None:
