@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from itertools import accumulate
 from math import isfinite
 
 from preflight.investigate.case.case import Case, Event, by_file
+from preflight.vocabulary.log import Raised
 
 # A rank that fails lets the others finish what is under way, and a line for every step need not be printed at once.
 STEPS_BEHIND = 3
@@ -22,6 +24,8 @@ _OF_AN_AGENT = "torch.distributed.elastic."
 _SET_UP = 50
 _OF_PREFERENCES = "numerical.preference-nan"
 """Beside likelihoods that are no numbers a loss may be nought, which is one."""
+_OF_SKIPPED = "numerical.nan-gradient-skipped"
+"""Of a step that is left out the loss is told all the same: the next one shows whether it was the only one."""
 _OF_OPTIONS = "usercode.unrecognized-arguments"
 """What ends a program as it reads its options: what stands behind it is of another start."""
 _LONG = 200
@@ -33,6 +37,7 @@ _OF_A_START = ("environment.missing-module", "environment.import-name", "usercod
 _OF_CONDA = "environment.conda"
 """What conda says in a shell that it was not set up in; a program that needs no environment of it runs as well."""
 _GRACE = 60.0
+_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 
 
 class Progress:
@@ -116,7 +121,7 @@ class Progress:
             return True
         if self._finite_again(event) or self._only_set_up(event):
             return True
-        if self._of_a_start(event) or self._done_without(event):
+        if self._of_a_start(event) or self._done_without(event) or self._printed_by_a_library(event):
             return True
         if event.category == "preemption" and event.role == "root":
             return self.behind(event) >= STEPS_BEHIND_AN_END and self._outlived(event)
@@ -124,12 +129,15 @@ class Progress:
             return self.behind(event) >= STEPS_BEHIND
         # A value that is no number stands in the line of a step itself: the next step shows whether it was mended.
         # What was raised of it does not: a bar draws the step once more that it ended in.
-        one = event.category == "numerical" and event.place not in self._raised
+        one = event.category == "numerical" and event.place not in self._raised and event.id != _OF_SKIPPED
         return self.behind(event) >= (1 if one else STEPS_OF_ITS_OWN)
 
     def _outlived(self, event: Event) -> bool:
-        """Return whether steps were told longer after a scheduler's word than it leaves to what it ends; True without times."""
-        if event.time is None or not self._times:
+        """Return whether steps were told longer after a scheduler's word than it leaves to what it ends; True without times.
+
+        A time that lines far away tell is none.
+        """
+        if event.time is None or not self._times or event.error > _GRACE:
             return True
         signature = self.case.signatures.get(event.id)
         grace = signature.grace if signature is not None and signature.grace is not None else _GRACE
@@ -137,6 +145,8 @@ class Progress:
 
     def _finite_again(self, event: Event) -> bool:
         """Return whether what was no number is one in the last step that the same file tells behind it."""
+        if event.id == _OF_SKIPPED:
+            return sum(one.line > event.hit.line for one in self.case.steps_in.get(event.hit.file, ())) > 1
         if event.category != "numerical" or "nan" not in event.id or event.id == _OF_PREFERENCES:
             return False
         if event.place in self._raised and self._in_file(event) < STEPS_OF_ITS_OWN:
@@ -213,9 +223,24 @@ class Progress:
         work = [name for name in _DONE if not (gave_up and name == _SAVED)]
         return any(one.id in work and one.hit.line >= behind for one in self._events_in.get(file, ()))
 
+    def _printed_by_a_library(self, event: Event) -> bool:
+        """Return whether a library caught what an event tells and printed it itself, and the job was only ended from outside.
+
+        What nobody catches is printed from the top of the program on; what a library prints begins in the library.
+        """
+        if event.category != "environment" or event.place not in self._raised:
+            return False
+        return any(map(_begins_in_a_library, self._last_raised(event))) and self._stopped_behind(event)
+
+    def _last_raised(self, event: Event) -> list[Raised]:
+        """Return the last exception of the chain that an event is of."""
+        chain = (one for one in self.case.raised if one.hit.file == event.hit.file and one.hit.line >= event.hit.line)
+        return [one for one in chain if not one.chained][:1]
+
     def _stopped_behind(self, event: Event) -> bool:
         """Return whether the job of an event was ended from outside after it, and nothing else failed in its file."""
-        if any(one.hit.file == event.hit.file for one in self.case.reading.raised):
+        raised = (one for one in self.case.reading.raised if one.hit.file == event.hit.file and not one.chained)
+        if not all(map(_begins_in_a_library, raised)):
             return False
         others = [one for one in self._events_in.get(event.hit.file, ()) if one.hit.line > event.hit.line]
         roots = {one.category for one in others if one.role == "root" and one.id != event.id}
@@ -257,6 +282,14 @@ def _tables(case: Case) -> dict[int, int]:
         if event.id in _TABLES or event.hit.text.startswith(_OF_AN_AGENT):
             found[event.hit.file] = max(event.hit.line, found.get(event.hit.file, 0))
     return found
+
+
+def _begins_in_a_library(raised: Raised) -> bool:
+    """Return whether the outermost frame of a traceback is one of a library: not the program's, and none with which a thread begins."""
+    first = raised.frames[0] if raised.frames else None
+    if first is None or raised.begins is None or first.function == "<module>":
+        return False
+    return _INSTALLED.search(first.path) is not None and not first.function.startswith("_bootstrap")
 
 
 def _ends(event: Event) -> bool:

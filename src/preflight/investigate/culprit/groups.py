@@ -18,6 +18,8 @@ AHEAD = 3.0
 NEARLY_ALL = 0.9
 _WITHIN = 80
 """Lines by which tracebacks that are written into each other begin behind one another."""
+_SAID_BY_PROCESSES = ("preemption.worker-asked", "preemption.submitit")
+"""What of the words about an end from outside the processes themselves say."""
 ONE_RUN = 120.0
 """Seconds by which ranks may come to the same trouble one after the other."""
 _NOT_CAUGHT = ("oom", "environment", "data", "checkpoint", "compile")
@@ -101,7 +103,8 @@ def _nameless(scene: Scene) -> list[Group]:
     for event in scene.roots():
         # A traceback shows the line of the program that raises, with the same words.
         echoed = event.hit.text.startswith("    ")
-        if event.rank is None and not echoed and not event.id.startswith(("series.", "flight.", "elastic.")):
+        by_nobody = event.id.startswith(("series.", "flight.", "elastic.")) or _of_a_scheduler(event)
+        if event.rank is None and not echoed and not by_nobody:
             counts.setdefault((event.hit.file, _key(event)), []).append(event)
     world = scene.case.people.world or 0
     return [
@@ -116,6 +119,11 @@ def _nameless(scene: Scene) -> list[Group]:
         for (file, _), events in counts.items()
         if (several := max(world, writers_of(scene, file))) > 1 and len(events) >= NEARLY_ALL * several
     ]
+
+
+def _of_a_scheduler(event: Event) -> bool:
+    """Return whether a scheduler or a cloud says it of a job: however often, no process does."""
+    return event.id.startswith("preemption.") and event.id not in _SAID_BY_PROCESSES
 
 
 def writers_of(scene: Scene, file: int) -> int:
