@@ -113,3 +113,16 @@ def test_a_word_whose_time_lines_far_away_tell_was_outlived_where_steps_say_so(t
     word = "Received 15 death signal, shutting down workers\n"
     untimed = "".join(lines[30:])
     assert told(tmp_path, timed + word + untimed + "[2026-01-01 00:20:00] saved\n").category != "preemption"
+
+
+def test_what_a_person_types_starts_another_program(tmp_path: Path) -> None:
+    gone_on, over = tmp_path / "gone_on", tmp_path / "over"
+    gone_on.mkdir()
+    over.mkdir()
+    asked = _STEPS + "Received 2 death signal, shutting down workers\n"
+    typed = "(base) user@n1:~/run$ python train.py --resume\n"
+    more = "".join(f"step {step} loss 1.3\n" for step in range(60, 70))
+    incident = told(gone_on, asked + typed + more)
+    assert len(incident.attempts) == 2
+    assert incident.category == "none"
+    assert told(over, asked + typed + "reading the options\n").category == "preemption"

@@ -22,6 +22,8 @@ _AGENT = re.compile(r"[WE]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) torch/distributed/elas
 _OF_AGENTS = ("elastic.closing", "elastic.worker-exit")
 _OF_LAUNCHERS = ("elastic.", "exit.", "end.")
 _AGAIN = ("start", "resume", "restart")
+_TYPED = "progress.typed-command"
+"""What a person types may be anything; it starts a training where steps stand behind it, or something that goes wrong."""
 _MOMENT = 1.0
 """Seconds within which what workers wrote before they were stopped is printed, at the latest."""
 _REDRAWN = 6
@@ -206,6 +208,7 @@ def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:
     last: dict[int | None, int] = {}
     started: set[int | None] = set()
     wrong = -1
+    told = max((line for line, what, _ in moments if isinstance(what, int) or what.role in _FAILING), default=-1)
     for line, what, rank in moments:
         mark = what.signature.marks if isinstance(what, Event) and what.signature is not None else None
         again = False
@@ -217,7 +220,7 @@ def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:
             redrawn = moments[-1][0] - wrong <= _REDRAWN
             again = failed and before is not None and what < before and not redrawn
         elif mark == "restart":
-            again = failed or bool(last)
+            again = (failed or bool(last)) and (what.id != _TYPED or line < told)
         elif mark == "start":
             again = rank in started and (failed or bool(last))
         elif mark == "resume":
