@@ -200,7 +200,7 @@ class Unknown(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     Attributes:
         warning: Their program only warns.
         last: The last of them: of several files that behind which the fewest lines of its file stand.
-        behind: So many lines of its file stand behind it.
+        behind: So many lines of its file stand behind it; of its start, where several starts in the file were told apart.
     """
 
     template: str
@@ -218,8 +218,8 @@ class Ending(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     Attributes:
         about: The process.
         code: Exit code; negative: killed by that signal.
-        teller: ``torchrun``, ``slurm``, ``error.json``, ``kernel``, ``shell``, ``kubernetes``, ``engine``, ``ray``, ``paddle``, ``wandb``,
-            ``preflight monitor``.
+        teller: ``torchrun``, ``slurm``, ``mpi``, ``mpich``, ``error.json``, ``kernel``, ``shell``, ``kubernetes``, ``engine``, ``ray``,
+            ``paddle``, ``wandb``, ``preflight monitor``.
         message: Its last words, where they were kept.
     """
 

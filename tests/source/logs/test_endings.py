@@ -28,6 +28,8 @@ TOLD: dict[str, tuple[tuple[Who, ...], int | None, str]] = {
     "ERROR:composer.cli.launcher:Global rank 0 (PID 208865) exited with code -11": ((Who(0, pid=208865),), -11, "composer"),
     "mpirun noticed that process rank 5 with PID 77 on node n2 exited on signal 11 (Segmentation fault).": ((Who(5, "n2", pid=77),), -11, "mpi"),
     "mpirun noticed that process rank 1 with PID xxxxx on node n2 exited on signal 9 (Killed).": ((Who(1, "n2"),), -9, "mpi"),
+    "x3005c0s31b0n0.hsn.cm.polaris.alcf.anl.gov: rank 3 died from signal 11 and dumped core": ((Who(3, "x3005c0s31b0n0.hsn.cm.polaris.alcf.anl.gov"),), -11, "mpich"),
+    "node7: rank 2 died from signal 15": ((Who(2, "node7"),), -15, "mpich"),
     "Process 0 exit with status code 137.": ((Who(0),), -9, "horovod"),
 }  # fmt: skip
 
@@ -62,6 +64,28 @@ def test_an_end_that_is_told_on_two_lines(lines: tuple[str, str], tmp_path: Path
     (tmp_path / "run.log").write_text("mpirun detected that a process ended:\n\n" + "\n".join(lines) + "\n")
     told = read_logs([tmp_path]).endings
     assert [(one.about.rank, one.code, one.teller) for one in told] == [(3, 1, "mpi")]
+
+
+RULE = "=" * 83
+
+
+@pytest.mark.parametrize(
+    ("name", "end", "told"),
+    [
+        ("RANK 1 PID 65033 RUNNING AT mommint", "KILLED BY SIGNAL: 9 (Killed)", (Who(1, "mommint", pid=65033), -9)),
+        ("PID 12196 RUNNING AT e16", "EXIT CODE: 139", (Who(None, "e16", pid=12196), -11)),
+        ("RANK 2 PID 7 RUNNING AT gn59", "EXIT STATUS: 1", (Who(2, "gn59", pid=7), 1)),
+    ],
+)
+def test_the_box_of_hydra_is_read(name: str, end: str, told: tuple[Who, int], tmp_path: Path) -> None:
+    box = f"{RULE}\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   {name}\n=   {end}\n{RULE}\n"
+    (tmp_path / "run.log").write_text(box)
+    assert [(one.about, one.code, one.teller) for one in read_logs([tmp_path]).endings] == [(*told, "mpich")]
+
+
+def test_a_service_that_is_running_at_an_address_has_not_ended(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("=   PID 12 RUNNING AT e16\nloss 0.5\n=   EXIT CODE: 1\n")
+    assert not read_logs([tmp_path]).endings
 
 
 def test_a_name_or_a_code_alone_is_no_end(tmp_path: Path) -> None:

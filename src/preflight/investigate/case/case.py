@@ -19,6 +19,8 @@ from preflight.vocabulary.signature import Category, Role, Signature
 
 _Told = TypeVar("_Told")
 
+_WRITTEN = {"progress.results-saved", "progress.evaluation", "progress.checkpoint-saved"}
+
 # How far clocks of nodes are taken to be apart that no marker joins, in seconds.
 UNKNOWN_SKEW = 2.0
 
@@ -99,6 +101,12 @@ class Case:
     def steps_in(self) -> dict[int, list[StepLine]]:
         """The steps by the file that tells them."""
         return by_file(self.steps, lambda one: one.file)
+
+    @cached_property
+    def work_done_in(self) -> frozenset[int]:
+        """The files that tell that a run is done, or that it wrote down what it found."""
+        done = {name for name, one in self.signatures.items() if one.marks == "end"} | _WRITTEN
+        return frozenset(hit.file for hit in self.reading.hits if hit.signature in done)
 
     def lines_behind(self, hit: Hit) -> int:
         """Return how many lines of its file stand behind a line."""

@@ -83,7 +83,6 @@ def of_raised(case: Case, raised: Raised) -> Event:
     )
 
 
-_WRITTEN = ("progress.results-saved", "progress.evaluation", "progress.checkpoint-saved")
 _AT_THE_END = 2
 """So many lines at most stand behind the last word of a program."""
 
@@ -93,14 +92,7 @@ def _is_last_word(case: Case, unknown: Unknown) -> bool:
     if unknown.warning or unknown.last != unknown.first.place or unknown.behind > _AT_THE_END:
         return False
     file = unknown.first.file
-    done = (hit for hit in case.reading.hits if hit.file == file and _is_done(case, hit))
-    return file not in case.steps_in and not any(done)
-
-
-def _is_done(case: Case, hit: Hit) -> bool:
-    """Return whether a line tells that a run is done, or that it wrote down what it found."""
-    signature = case.signatures.get(hit.signature)
-    return signature is not None and (signature.marks == "end" or signature.id in _WRITTEN)
+    return file not in case.steps_in and file not in case.work_done_in
 
 
 def of_unknown(case: Case, unknown: Unknown) -> Event | None:

@@ -15,7 +15,7 @@ from preflight.investigate.course.deaths import cuts_of, cuts_of_launchers
 from preflight.investigate.course.state import state_of
 from preflight.investigate.culprit.vote import Scene
 from preflight.vocabulary.incident import Attempt, Culprit
-from preflight.vocabulary.log import Who
+from preflight.vocabulary.log import Unknown, Who
 
 _FAILING = ("root", "cascade", "confirmation", "teardown")
 _AGENT = re.compile(r"[WE]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) torch/distributed/elastic/")
@@ -103,6 +103,14 @@ class Cuts:
         if time is not None and self.times:
             return min(bisect_right(self.times, time), self.count - 1)
         return self.count - 1
+
+    def within(self, unknown: Unknown) -> Unknown:
+        """Return lines of trouble with how many lines of their own attempt stand behind them."""
+        file, line = unknown.last
+        cuts = self.lines.get(file, [])
+        at = bisect_right(cuts, line)
+        behind = min(unknown.behind, cuts[at] - line - 1) if at < len(cuts) else unknown.behind
+        return msgspec.structs.replace(unknown, behind=behind)
 
 
 def _timed(whole: Case) -> Iterable[tuple[tuple[int, int], Who, float | None]]:
@@ -272,7 +280,7 @@ def _case(whole: Case, cuts: Cuts, number: int, events: tuple[Event, ...]) -> Ca
         files=tuple(file for file in reading.files if cuts.given.get(file.index) in (None, number + cuts.first)),
         hits=tuple(hit for hit in reading.hits if cuts.of((hit.file, hit.line), hit.time, hit.who) == number),
         raised=(),
-        unknown=tuple(one for one in reading.unknown if cuts.of(one.last, None, one.first.who) == number),
+        unknown=tuple(cuts.within(one) for one in reading.unknown if cuts.of(one.last, None, one.first.who) == number),
         steps=tuple(step for step in reading.steps if cuts.of((step.file, step.line), step.time, step.who) == number),
         endings=endings,
         flights=reading.flights if last else (),

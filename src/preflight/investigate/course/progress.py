@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from itertools import accumulate
 from math import isfinite
 
 from preflight.investigate.case.case import Case, Event, by_file
+from preflight.investigate.course.last_lines import LastLines, begins_in_a_library, is_end
+from preflight.investigate.course.step_order import StepOrder
 from preflight.vocabulary.log import Raised
 
 # A rank that fails lets the others finish what is under way, and a line for every step need not be printed at once.
@@ -37,7 +38,6 @@ _OF_A_START = ("environment.missing-module", "environment.import-name", "usercod
 _OF_CONDA = "environment.conda"
 """What conda says in a shell that it was not set up in; a program that needs no environment of it runs as well."""
 _GRACE = 60.0
-_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 
 
 class Progress:
@@ -47,7 +47,7 @@ class Progress:
         """Put the steps into order."""
         self.case = case
         self._tables = _tables(case)
-        self._of_rank: dict[tuple[int, int | None], tuple[list[int], list[int]]] = {}
+        self._of_rank: dict[tuple[int, int | None], StepOrder] = {}
         self._ranks_in: dict[int, set[int | None]] = {}
         timed: list[tuple[float, int]] = []
         self._nodes: set[str | None] = set()
@@ -58,9 +58,7 @@ class Progress:
             if rank is not None and one.line > self._tables.get(one.file, one.line):
                 continue
             for key in {(one.file, rank), (one.file, None)}:
-                lines, numbers = self._of_rank.setdefault(key, ([], []))
-                lines.append(one.line)
-                numbers.append(one.step)
+                self._of_rank.setdefault(key, StepOrder()).add(one.line, one.step)
             self._ranks_in.setdefault(one.file, set()).add(rank)
             time = case.corrected(one.time, case.people.node_of_who(one.who, one.file))
             if time is not None:
@@ -71,15 +69,20 @@ class Progress:
         # The furthest step at each of these times, and every step that was told: what lies beyond the furthest came after it.
         self._furthest = list(accumulate((number for _, number in timed), max))
         self._numbers = sorted({number for _, number in timed})
-        self._events_in = by_file(case.events, lambda one: one.hit.file)
+        self._last = LastLines(case)
+        told = by_file(case.events, lambda one: one.hit.file)
+        self._ranks_of = {file: {one.rank for one in events} for file, events in told.items()}
         self._calm = not any(ending.code for ending in case.endings) and not any(
             event.role in ("cascade", "teardown", "confirmation") for event in case.events
         )
-        self._ends = [event for event in case.events if _ends(event)]
+        self._done = any(is_end(event) for event in case.events)
         self._raised = {one.hit.place for one in case.raised if one.exception}
 
     def behind(self, event: Event) -> int:
-        """Return how many steps beyond the one of an event were told after it, in its own file or by the clock."""
+        """Return how many steps beyond the one of an event were told after it, in its own file or by the clock.
+
+        Of those of its own file no more are counted than outlive the word of a scheduler.
+        """
         own = self._in_file(event)
         if own >= STEPS_OF_ITS_OWN or event.time is None or not self._comparable(event):
             return own
@@ -103,21 +106,22 @@ class Progress:
         file = event.hit.file
         ranks = self._ranks_in.get(file, set())
         key = (file, event.rank) if event.rank in ranks else (file, None)
-        lines, numbers = self._of_rank.get(key, ([], []))
-        at = bisect_right(lines, event.hit.line)
+        told = self._of_rank.get(key)
+        if told is None:
+            return 0
         first = event.step if event.step is not None else -1
-        behind = len({number for number in numbers[at:] if number > first})
-        again = numbers[at:]
-        counted = len(set(again))
-        if not behind and counted >= STEPS_BEHIND and again[0] < first and again == sorted(again):
-            return counted  # another start counts from its beginning; bars draw the same step twice
-        return behind
+        behind = told.beyond(event.hit.line, first, STEPS_BEHIND_AN_END)
+        if behind:
+            return behind
+        # Another start counts from its beginning; bars draw the same step twice.
+        anew = told.counted_anew(event.hit.line, first, STEPS_BEHIND_AN_END)
+        return anew if anew >= STEPS_BEHIND else 0
 
     def recovered(self, event: Event) -> bool:
         """Return whether the run went on after an event as if nothing had been."""
         if event.role in ("recovered", "benign", "progress"):
             return True
-        if self._ended_behind(event) and not self._never_again(event):
+        if self._last.ended(event) and not self._never_again(event):
             return True
         if self._finite_again(event) or self._only_set_up(event):
             return True
@@ -151,31 +155,33 @@ class Progress:
             return False
         if event.place in self._raised and self._in_file(event) < STEPS_OF_ITS_OWN:
             return False  # an exception ends a run: a bar draws once more what was finite before it
-        steps = self.case.steps_in.get(event.hit.file, ())
-        behind = [one for one in steps if one.line > event.hit.line]
+        steps = self.case.steps_in.get(event.hit.file, [])
+        at = bisect_right(steps, event.hit.line, key=lambda one: one.line)
+        behind = steps[at : at + _REDRAWN + 1]
         again = len(behind) <= _REDRAWN and all(one.step is not None and one.step == event.step for one in behind)
-        if again and not any(one.line == event.hit.line for one in steps):
+        if again and not (at and steps[at - 1].line == event.hit.line):
             return False
-        last = [one.values[name] for one in behind[-1:] for name in ("loss", "grad_norm") if name in one.values]
+        values = steps[-1].values if at < len(steps) else {}
+        last = [values[name] for name in ("loss", "grad_norm") if name in values]
         return bool(last) and all(isfinite(value) for value in last)
 
     def _never_again(self, event: Event) -> bool:
         """Return whether a value that is no number is the last that a file tells of a step: that a run ends mends nothing."""
         if event.category != "numerical" or "nan" not in event.id or event.role != "root":
             return False
-        behind = any(one.line > event.hit.line for one in self.case.steps_in.get(event.hit.file, ()))
-        return event.id == _OF_PREFERENCES or not behind
+        steps = self.case.steps_in.get(event.hit.file)
+        return event.id == _OF_PREFERENCES or not steps or steps[-1].line <= event.hit.line
 
     def _of_a_start(self, event: Event) -> bool:
         """Return whether a program did not come to its first step for what it imports or is told, and a later one in the file did."""
         if event.step is not None or event.hit.line > _SET_UP:
             return False
         if event.id == _OF_OPTIONS:
-            return self.case.lines_behind(event.hit) >= _LONG and not self._failed_behind(event)
+            return self.case.lines_behind(event.hit) >= _LONG and not self._last.failed(event)
         if event.id not in _OF_A_START:
             return False
-        lines, _ = self._of_rank.get((event.hit.file, None), ([], []))
-        return bool(lines) and lines[-1] > event.hit.line
+        told = self._of_rank.get((event.hit.file, None))
+        return told is not None and told.lines[-1] > event.hit.line
 
     def _only_set_up(self, event: Event) -> bool:
         """Return whether a shell's complaint at the head of its own file was outlived.
@@ -186,7 +192,7 @@ class Progress:
             return False
         if event.hit.line > _SET_UP or ("Error:" in event.hit.text and event.id != _OF_CONDA):
             return False
-        if self._stopped_behind(event) or (event.id == _OF_CONDA and self._went_on(event)):
+        if self._last.stopped(event) or (event.id == _OF_CONDA and self._went_on(event)):
             return True
         if event.time is not None or event.hit.file in self._ranks_in:
             return False
@@ -195,20 +201,11 @@ class Progress:
 
     def _went_on(self, event: Event) -> bool:
         """Return whether a file goes on for long behind a shell's complaint, and nothing else failed in it."""
-        others = (one for one in self._events_in.get(event.hit.file, ()) if one is not event and one.id != event.id)
-        failed = any(one.role in ("root", "cascade", "confirmation") for one in others)
-        return self.case.lines_behind(event.hit) >= _SET_UP and not failed
-
-    def _failed_behind(self, event: Event) -> bool:
-        """Return whether anything failed behind an event in its file, such as another rank for the same."""
-        file, line = event.hit.file, event.hit.line
-        told = (one for one in self._events_in.get(file, ()) if one.hit.line > line)
-        ended = (one for one in self.case.endings if one.file == file and one.code)
-        return any(one.role in ("root", "cascade", "confirmation", "teardown") for one in told) or any(ended)
+        return self.case.lines_behind(event.hit) >= _SET_UP and not self._last.failed_otherwise(event)
 
     def _ranks_told(self, file: int) -> set[int]:
         """Return the ranks that a file tells of, by its steps and its events."""
-        told = self._ranks_in.get(file, set()) | {one.rank for one in self._events_in.get(file, ())}
+        told = self._ranks_in.get(file, set()) | self._ranks_of.get(file, set())
         return {rank for rank in told if rank is not None}
 
     def _done_without(self, event: Event) -> bool:
@@ -218,10 +215,9 @@ class Progress:
             return False
         behind = event.hit.line + _SET_UP
         # Who counts steps, and counts none behind it, may save as it gives up.
-        counted = [step.line for step in self.case.steps_in.get(file, ())]
-        gave_up = bool(counted) and max(counted) < event.hit.line
-        work = [name for name in _DONE if not (gave_up and name == _SAVED)]
-        return any(one.id in work and one.hit.line >= behind for one in self._events_in.get(file, ()))
+        counted = self.case.steps_in.get(file)
+        gave_up = bool(counted) and counted[-1].line < event.hit.line
+        return self._last.done(file, behind, [name for name in _DONE if not (gave_up and name == _SAVED)])
 
     def _printed_by_a_library(self, event: Event) -> bool:
         """Return whether a library caught what an event tells and printed it itself, and the job was only ended from outside.
@@ -230,36 +226,17 @@ class Progress:
         """
         if event.category != "environment" or event.place not in self._raised:
             return False
-        return any(map(_begins_in_a_library, self._last_raised(event))) and self._stopped_behind(event)
+        return any(map(begins_in_a_library, self._last_raised(event))) and self._last.stopped(event)
 
     def _last_raised(self, event: Event) -> list[Raised]:
         """Return the last exception of the chain that an event is of."""
         chain = (one for one in self.case.raised if one.hit.file == event.hit.file and one.hit.line >= event.hit.line)
         return [one for one in chain if not one.chained][:1]
 
-    def _stopped_behind(self, event: Event) -> bool:
-        """Return whether the job of an event was ended from outside after it, and nothing else failed in its file."""
-        raised = (one for one in self.case.reading.raised if one.hit.file == event.hit.file and not one.chained)
-        if not all(map(_begins_in_a_library, raised)):
-            return False
-        others = [one for one in self._events_in.get(event.hit.file, ()) if one.hit.line > event.hit.line]
-        roots = {one.category for one in others if one.role == "root" and one.id != event.id}
-        return any(one.category == "preemption" for one in others) and roots <= {"preemption"}
-
-    def _ended_behind(self, event: Event) -> bool:
-        for end in self._ends:
-            if end.hit.file == event.hit.file and end.hit.line > event.hit.line and end.rank in (event.rank, None):
-                return True
-            if end.time is not None and event.time is not None and end.hit.file != event.hit.file:
-                same = end.rank is not None and end.rank == event.rank
-                if same and end.time - end.error > event.time + event.error:
-                    return True
-        return False
-
     @property
     def ended(self) -> bool:
         """Whether the run says that it is done."""
-        return bool(self._ends)
+        return self._done
 
     @property
     def first_step(self) -> int | None:
@@ -282,15 +259,3 @@ def _tables(case: Case) -> dict[int, int]:
         if event.id in _TABLES or event.hit.text.startswith(_OF_AN_AGENT):
             found[event.hit.file] = max(event.hit.line, found.get(event.hit.file, 0))
     return found
-
-
-def _begins_in_a_library(raised: Raised) -> bool:
-    """Return whether the outermost frame of a traceback is one of a library: not the program's, and none with which a thread begins."""
-    first = raised.frames[0] if raised.frames else None
-    if first is None or raised.begins is None or first.function == "<module>":
-        return False
-    return _INSTALLED.search(first.path) is not None and not first.function.startswith("_bootstrap")
-
-
-def _ends(event: Event) -> bool:
-    return event.signature is not None and event.signature.marks == "end"

@@ -32,7 +32,8 @@ LITERALS = (
     b"exited with code",
     b"Exit code:",
     b"Process name:",
-    b"EXIT CODE:",
+    b" RUNNING AT ",
+    b" died from signal ",
     b"noticed that process rank",
     b"APPLICATION TERMINATED WITH",
     b"torchelastic.worker.status.FAILED",
@@ -140,6 +141,11 @@ def _mpi(match: re.Match[str]) -> End:
     return End((who,), -number if number else None, "mpi")
 
 
+def _pals(match: re.Match[str]) -> End:
+    # It tells of those that it stops in the same words as of the first.
+    return End((Who(int(match["rank"]), match["node"]),), -int(match["signal"]), "mpich")
+
+
 def _horovod(match: re.Match[str]) -> End:
     return End((Who(int(match["rank"])),), as_code(int(match["code"])), "horovod")
 
@@ -237,6 +243,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End | None]], ...
         ),
         _mpi,
     ),
+    (re.compile(r"^(?P<node>[\w.-]+): rank (?P<rank>\d{1,10}) died from signal (?P<signal>\d{1,3})\b"), _pals),
     (
         re.compile(
             r"[Pp]rocess (?P<local>\d{1,10}) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>\d{1,10})|the following error)"
@@ -289,6 +296,22 @@ def of_two_lines(text: str, below: Iterable[str]) -> End | None:
     name = next((match for match in map(_NAME_OF_PROCESS.search, lines) if match), None)
     code = next((match for match in map(_CODE_OF_PROCESS.search, lines) if match), None)
     return End((Who(int(name["rank"])),), as_code(int(code["code"])), "mpi") if name and code else None
+
+
+_BOX_OF_HYDRA = re.compile(r"^=\s+(?:RANK (?P<rank>\d{1,10}) )?PID (?P<pid>\d{1,10}) RUNNING AT (?P<node>[\w.-]+)\s*$")
+_END_IN_BOX = re.compile(
+    r"^=\s+(?:KILLED BY SIGNAL: (?P<signal>\d{1,3})\b|EXIT (?:CODE|STATUS): (?P<code>\d{1,10})\s*$)"
+)
+
+
+def of_hydra(text: str, below: Iterable[str]) -> End | None:
+    """Read the box in which Hydra, the launcher of MPICH and Intel MPI, tells of a process: who it was, and below that how it ended."""
+    name = _BOX_OF_HYDRA.match(text)
+    end = next((match for match in map(_END_IN_BOX.match, below) if match), None)
+    if name is None or end is None:
+        return None
+    code = -int(end["signal"]) if end["signal"] else as_code(int(end["code"]))
+    return End((Who(int(name["rank"]) if name["rank"] else None, name["node"], pid=int(name["pid"])),), code, "mpich")
 
 
 _ACTOR_DIED = "The actor died unexpectedly before finishing this task"

@@ -297,6 +297,8 @@ class Reducer:
             one = ends_of.ends(text)
             if one is None and ("Process name:" in text or "Exit code:" in text):
                 one = ends_of.of_two_lines(text, page.below(line, 1))
+            if one is None and " RUNNING AT " in text:
+                one = ends_of.of_hydra(text, page.below(line, 1))
             if one is None and "died unexpectedly" in text:
                 one = ends_of.of_actor(text, page.below(line, ends_of.ACTOR_LINES))
             found = [one] if one else []

@@ -1,0 +1,58 @@
+"""The steps of a file, or of a rank in it, in the order of their lines, so that what was told behind a line needs no search."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import islice
+
+
+class StepOrder:
+    """Steps in the order in which they were told; add them all before the first question."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.lines: list[int] = []
+        self.numbers: list[int] = []
+        self._distinct: list[int] | None = None
+        self._last: dict[int, int] = {}
+        self._highest: list[int] = []
+        self._rising = 0
+
+    def add(self, line: int, number: int) -> None:
+        """Take a step."""
+        self.lines.append(line)
+        self.numbers.append(number)
+
+    def beyond(self, line: int, step: int, most: int) -> int:
+        """Return how many different steps beyond one were told behind a line; ``most`` where there are so many or more."""
+        return self._count(bisect_right(self.lines, line), step, most)
+
+    def counted_anew(self, line: int, step: int, most: int) -> int:
+        """Return how many different steps were told behind a line where they begin below one and never fall back; else 0."""
+        at = bisect_right(self.lines, line)
+        distinct = self._known()
+        if at == len(self.numbers) or self.numbers[at] >= step or at < self._rising:
+            return 0
+        return self._count(at, distinct[0] - 1, most)
+
+    def _count(self, at: int, step: int, most: int) -> int:
+        """Return how many different steps beyond one stand at a place or behind it, from the highest of them down."""
+        distinct = self._known()
+        if at == len(self.numbers):
+            return 0
+        first, behind = bisect_right(distinct, step), bisect_right(distinct, self._highest[at])
+        told = (distinct[index] for index in range(behind - 1, first - 1, -1) if self._last[distinct[index]] >= at)
+        return sum(1 for _ in islice(told, most))
+
+    def _known(self) -> list[int]:
+        """Return the different steps in their order, and find out where each was told last."""
+        if self._distinct is None:
+            self._last = {number: place for place, number in enumerate(self.numbers)}
+            self._distinct = sorted(self._last)
+            self._highest = list(self.numbers)
+            for place in range(len(self.numbers) - 2, -1, -1):
+                if self._highest[place] < self._highest[place + 1]:
+                    self._highest[place] = self._highest[place + 1]
+                if self.numbers[place] > self.numbers[place + 1]:
+                    self._rising = max(self._rising, place + 1)
+        return self._distinct
