@@ -73,6 +73,25 @@ def test_a_rank_whose_key_is_not_in_the_store_is_the_missing_one(incident_of: In
     assert incident_of(**logs).culprit.ranks == (3,)
 
 
+KEY = "wait timeout after 60000ms, keys: /default_pg/0//cpu//0/{}"
+
+
+@pytest.mark.parametrize(
+    ("world", "waiting", "culprit"),
+    [(4, (2,), (2,)), (5, (2,), (4,)), (5, (0, 1, 2, 3), (4,))],
+    ids=["there are four", "there are five", "all wait for the fifth"],
+)
+def test_who_alone_waits_for_a_rank_that_does_not_exist_counts_too_many(
+    incident_of: Investigated, world: int, waiting: tuple[int, ...], culprit: tuple[int, ...]
+) -> None:
+    said = {rank: KEY.format(4) if rank in waiting else TIMED_OUT.format("recv") for rank in range(4)}
+    logs = {
+        f"worker_rank{rank}": of_day(rank) + f"rank {rank} of {world} starts\n" + raised(rank, said[rank])
+        for rank in range(4)
+    }
+    assert incident_of(**logs).culprit.ranks == culprit
+
+
 def test_ranks_that_could_not_connect_accuse_nobody(incident_of: Investigated) -> None:
     retry = GLOO + "debug_logger.cc:9] ERROR failed to connect, willRetry={}, retry={}, retryLimit=3, rank=0, size=4, " \
         "local=[127.0.0.1]:4829, remote=[127.0.0.1]:3115, error=SO_ERROR: Connection refused\n"  # fmt: skip

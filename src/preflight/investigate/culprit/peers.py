@@ -12,14 +12,20 @@ def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for a rank by the share of the accusers that name it, each of them counted once."""
     accusers: dict[int, dict[int | None, Event]] = {}
     kept = _store_waits(scene)
+    counting = _counting_too_many(scene)
     for event in scene.failing:
         for rank in event.accused:
+            if event.rank in counting:
+                continue
             # Who keeps the store and waits in it for those who do not come has not published its own address yet.
             if rank != event.rank and not (kept and rank == 0 and event.id == "network.store-timeout"):
                 accusers.setdefault(rank, {}).setdefault(event.rank, event)
     yield from _store(scene)
     yield from _not_joined(scene)
     yield from _not_in_group(scene)
+    for rank, event in counting.items():
+        yield Vote(kind="accused", rank=rank, quotes=(scene.case.quote(event.hit),),
+                   text=f"waits for rank {event.accused[0]}, and there are {scene.case.people.world} ranks: it counts more")  # fmt: skip
     everybody = {rank for by in accusers.values() for rank in by}
     for rank, by in accusers.items():
         first = next(iter(by.values()))
@@ -31,6 +37,19 @@ def votes(scene: Scene) -> Iterator[Vote]:
             text=f"is named by {named} as the one that is missing",
             quotes=(scene.case.quote(first.hit),),
         )
+
+
+def _counting_too_many(scene: Scene) -> dict[int, Event]:
+    """Return the ranks that wait for one that does not exist: all ranks that there are speak, and most of them look for no other."""
+    world, people = scene.case.reading.world_size, scene.case.people
+    if world is None or not people.seen >= set(range(world)):
+        return {}
+    found = {
+        event.rank: event
+        for event in scene.failing
+        if event.rank is not None and event.accused and min(event.accused) >= world
+    }
+    return found if 2 * len(found) < world else {}
 
 
 def _store_waits(scene: Scene) -> bool:
