@@ -89,6 +89,10 @@ def test_an_undated_end_of_a_quiet_rank_is_not_outlived_by_the_steps_of_another(
     assert judged(tmp_path, logs).culprit.ranks == (2,)
 
 
+def labelled(rank: int, lines: list[str]) -> list[str]:
+    return [f"[rank{rank}]: {line}" for line in lines]
+
+
 @pytest.mark.parametrize("master", [False, True])
 def test_pods_are_numbered_as_their_ranks_are(tmp_path: Path, master: bool) -> None:
     """The logs of all pods in one file, as `kubectl logs --prefix` prints them."""
@@ -100,6 +104,21 @@ def test_pods_are_numbered_as_their_ranks_are(tmp_path: Path, master: bool) -> N
         logs += [f"[pod/{pod}/pytorch] {line}" for line in (own if rank == 2 else raised(140, CLOSED))]
     incident = judged(tmp_path, {"kubectl.log": logs})
     assert (incident.culprit.ranks, incident.culprit.nodes) == ((2,), (pods[2],))
+
+
+def test_a_silent_pod_is_numbered_as_those_are_that_say_their_rank(tmp_path: Path) -> None:
+    steps = [step(number) for number in range(1, 9)]
+    logs = {f"train-worker-{rank}.log": [*steps, *labelled(rank, raised(140, CLOSED))] for rank in (0, 1, 3)}
+    incident = judged(tmp_path, {**logs, "train-worker-2.log": steps})
+    assert (incident.culprit.ranks, incident.culprit.nodes) == ((2,), ("train-worker-2",))
+
+
+@pytest.mark.parametrize("ranks", [(0,), (0, 8)], ids=["the first alone", "eight ranks a pod"])
+def test_pods_are_no_ranks_where_those_that_speak_do_not_say_so(tmp_path: Path, ranks: tuple[int, ...]) -> None:
+    steps = [step(number) for number in range(1, 9)]
+    logs = {f"train-worker-{pod}.log": [*steps, *labelled(rank, raised(140, CLOSED))] for pod, rank in enumerate(ranks)}
+    silent = {f"train-worker-{pod}.log": steps for pod in range(len(ranks), 3)}
+    assert judged(tmp_path, {**logs, **silent}).ranks_seen == ranks
 
 
 def test_ray_tells_which_process_is_which_rank(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ TOLD: dict[str, tuple[tuple[Who, ...], int | None, str]] = {
     "[launch.py:321:sigkill_handler] Process 4411 exits with return code = 1": ((Who(pid=4411),), 1, "deepspeed"),
     "srun: error: node001: task 3: Exited with exit code 1": ((Who(3, "node001"),), 1, "slurm"),
     "srun: error: node001: tasks 4-6: Killed": ((Who(4, "node001"), Who(5, "node001"), Who(6, "node001")), -9, "slurm"),
+    "srun.slurm: error: borg01x154: task 4: Killed": ((Who(4, "borg01x154"),), -9, "slurm"),
     "srun: error: n[01-02]: tasks 0,7: Segmentation fault (core dumped)": ((Who(0), Who(7)), -11, "slurm"),
     "srun: error: node001: task 0: Exited with exit code 137": ((Who(0, "node001"),), -9, "slurm"),
     "bash: line 1:  4711 Killed                  python train.py": ((Who(pid=4711),), -9, "shell"),

@@ -132,11 +132,12 @@ class People:
         return most
 
     def _number_pods(self) -> None:
-        """Take the ordinals of pods as ranks where nothing else tells a rank: a job numbers its pods without gaps.
+        """Take the ordinals of pods as ranks where nothing tells otherwise: a job numbers its pods without gaps.
 
-        The first of a job with a master is the master; of its workers the first is the next one.
+        The first of a job with a master is the master; of its workers the first is the next one. Where some say their ranks,
+        one that is not the first has to say what its place is: then each pod holds one.
         """
-        if self.seen or self._heard or any(who.local_rank is not None for who in self.files.values()):
+        if self._heard or any(who.local_rank is not None for who in self.files.values()):
             return
         sets: dict[str, dict[int, str]] = {}
         for node in self.nodes:
@@ -152,6 +153,9 @@ class People:
         if len(first) > 1 or len(rest) != 1 or len(self.nodes) < 2:
             return
         ordered = [sets[stem][number] for stem in (*first, *rest) for number in sorted(sets[stem])]
+        fit = all(rank < len(ordered) and self.node_of.get(rank) == ordered[rank] for rank in self.seen)
+        if self.seen and (not fit or max(self.seen) == 0):
+            return
         for rank, node in enumerate(ordered):
             self.by_node[node] = rank
             self._learn(Who(rank, node))

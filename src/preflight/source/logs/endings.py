@@ -15,6 +15,7 @@ LITERALS = (
     b"Failures:",
     b"Exited with exit code",
     b"srun: error:",
+    b"srun.slurm: error:",
     b"slurmstepd: error",
     b"exits with return code",
     b"(core dumped)",
@@ -218,7 +219,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End | None]], ...
     ),
     (
         re.compile(
-            r"srun: error: (?P<node>[\w.,\[\]-]+): tasks? (?P<tasks>[\d,\s-]+): (?:Exited with exit code (?P<code>\d{1,10})"
+            r"srun(?:\.slurm)?: error: (?P<node>[\w.,\[\]-]+): tasks? (?P<tasks>[\d,\s-]+): (?:Exited with exit code (?P<code>\d{1,10})"
             r"|(?P<word>Killed|Segmentation fault|Aborted|Bus error|Terminated|Illegal instruction|Floating point exception|Hangup"
             r"|Interrupt|Quit|Trace/breakpoint trap|User defined signal [12]|Broken pipe|Alarm clock|CPU time limit exceeded"
             r"|File size limit exceeded|Bad system call)"
