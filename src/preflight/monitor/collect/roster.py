@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Held = list[tuple["Variable", Any]]
 _look = attrgetter("dtype", "shape", "device")
+_leaf, _gradient, _trainable = attrgetter("is_leaf"), attrgetter("grad"), attrgetter("requires_grad")
 
 
 class Lot(NamedTuple):
@@ -58,29 +59,33 @@ class Roster:
 
     def __init__(self, variables: Iterable[Variable] = ()) -> None:
         """Take the variables whose rows are written; which tensor each stands for does not change until the next look."""
-        self._flags: list[tuple[weakref.ref[Any], bool]] = []
+        self._refs: list[weakref.ref[Any]] = []
+        self._flags: list[bool] = []  # whether each of them was trained
         self._looks: list[tuple[Any, Any, Any] | None] = []  # of each of them; None where the tensor was gone
-        self._trained: list[tuple[weakref.ref[Any], int]] = []
+        self._trained: list[weakref.ref[Any]] = []
+        self._owners: list[int] = []  # of each of these the optimizer
         for one in variables:
             if one.tensor is not None and one.row is not None:
                 tensor = one.tensor()
-                self._flags.append((one.tensor, one.row[8]))
+                self._refs.append(one.tensor)
+                self._flags.append(one.row[8])
                 self._looks.append(None if tensor is None else _look(tensor))
                 if one.optimizer >= 0:
-                    self._trained.append((one.tensor, one.optimizer))
+                    self._trained.append(one.tensor)
+                    self._owners.append(one.optimizer)
         self._owned: dict[int, _Owned] = {}
 
     def flags_changed(self) -> bool:
         """Whether a parameter was frozen or freed since the rows were written."""
-        for ref, flag in self._flags:
-            tensor = ref()
-            if tensor is not None and tensor.requires_grad is not flag:
-                return True
-        return False
+        there, flags = [ref() for ref in self._refs], self._flags
+        if any(map(is_, there, repeat(None))):
+            flags = [flag for flag, tensor in zip(flags, there, strict=True) if tensor is not None]
+            there = [tensor for tensor in there if tensor is not None]
+        return [*map(_trainable, there)] != flags
 
     def looks_changed(self) -> bool:
         """Whether a variable has another dtype, shape or device than in its row."""
-        there = [ref() for ref, _ in self._flags]
+        there = [ref() for ref in self._refs]
         looks = self._looks
         if any(map(is_, there, repeat(None))):
             looks = [look for look, tensor in zip(looks, there, strict=True) if tensor is not None]
@@ -90,8 +95,12 @@ class Roster:
     def with_gradients(self) -> dict[int, int]:
         """How many variables of each optimizer have a gradient, for those optimizers of which one has."""
         found: dict[int, int] = {}
-        for ref, optimizer in self._trained:
-            tensor = ref()
+        there = [ref() for ref in self._trained]
+        if not any(map(is_, there, repeat(None))) and all(map(_leaf, there)):
+            # As nearly always, all are there, and none has a gradient: asked without a loop of the interpreter's.
+            if all(map(is_, map(_gradient, there), repeat(None))):
+                return found
+        for tensor, optimizer in zip(there, self._owners, strict=True):
             if tensor is not None and tensor.is_leaf and tensor.grad is not None:
                 found[optimizer] = found.get(optimizer, 0) + 1
         return found

@@ -55,7 +55,7 @@ class Shadows:
         self._open = []  # of a step that ended with an exception, perhaps
         if not recorder.wants(SLOW) or impossible(torch):
             return
-        if not rest and not self._parts and self._misses >= _PATIENCE:
+        if self._misses >= _PATIENCE and not self._parts and not _any_resting(held, rest):
             return  # where there is nothing to compare with, what is trained need not be sorted
         trained = [
             (*one.name.partition(".")[::2], tensor)
@@ -158,6 +158,11 @@ class Shadows:
 
         recorder.later(Pending([told], lambda read: read[0]), rows)
         return chosen
+
+
+def _any_resting(held: Held, rest: Held) -> bool:
+    """Whether any parameter may be that of a copy: no optimizer steps it, or it is not trained; buffers are none."""
+    return any(one.kind == "parameter" for one, _ in rest) or not all(tensor.requires_grad for _, tensor in held)
 
 
 def _sums(torch: Any, tensors: list[Any]) -> Any:

@@ -17,10 +17,7 @@ from .pending import Pending, to_host
 from .plain import DEVICES, plain_types
 
 _SHORT = 4096
-"""Elements of a vector whose norm takes less time than it takes to ask for it."""
-_FEW = 4
-_LAYOUTS = 64
-"""Lists of lengths of which it is remembered how their norms are taken."""
+"""Elements of a tensor whose norm takes less time than it takes to ask for it."""
 
 Decode = Callable[[list[Any]], list[Any]]
 # Asked of every tensor of a model, by functions that loop without the interpreter.
@@ -50,7 +47,7 @@ def alike(torch: Any, tensors: Sequence[Any], bits: bool = False) -> Alike | Non
     kind, device = there[0].dtype, there[0].device
     if kind not in _kinds(torch) or device.type not in DEVICES:
         return None
-    if {*map(_kind, there)} != {kind} or {*map(_lie, there)} != {torch.strided}:
+    if [*map(_kind, there)].count(kind) < len(there) or [*map(_lie, there)].count(torch.strided) < len(there):
         return None
     # Whether a tensor lies in memory of the processor is told at once; to name a device makes an object each time.
     same = all(map(_on_cpu, there)) if there[0].is_cpu else all(tensor.device == device for tensor in there)
@@ -82,76 +79,16 @@ def norms(torch: Any, tensors: Sequence[Any], found: Alike) -> Pending:
     finer = _kinds(torch)[there[0].dtype]
     spread = _spread(tensors)
     if there[0].is_cpu:
-        values = _by_length(torch, found, finer)
-        return Pending([], lambda read: spread(_finite(values)))
+        values = _finite(_sizes(torch, there, finer))
+        return Pending([], lambda read: spread(values))
     made = torch._foreach_norm(there, 2) if finer is None else torch._foreach_norm(there, 2, finer)
     return Pending([to_host(torch, torch.stack(made))], lambda read: spread(_finite(read[0])))
 
 
-class _Layout(NamedTuple):
-    """How the norms of tensors of some lengths are taken."""
-
-    rows: list[tuple[int, list[int]]]
-    """Short vectors that become the rows of a matrix: their length, and where they stand."""
-    alone: list[int]
-    """Where those stand that are taken one by one."""
-    places: list[int]
-    """Where the norm of each tensor stands when they have been taken in this order."""
-
-
-_layouts: dict[tuple[int, ...], _Layout] = {}
-
-
-def _by_length(torch: Any, found: Alike, finer: Any) -> list[float]:
-    """Take norms on a CPU: short vectors of one length as rows of a matrix.
-
-    A row's norm is that of the vector alone, to the last bit, as long as both lie in one piece.
-    """
-    layout = _layout_of(torch, found)
-    sizes = _of_rows(torch, found.there, layout, finer)
-    if layout.alone:
-        own = [found.there[place] for place in layout.alone]
-        made = torch._foreach_norm(own, 2) if finer is None else torch._foreach_norm(own, 2, finer)
-        sizes += [one.item() for one in made]
-    return [sizes[place] for place in layout.places]
-
-
-def _layout_of(torch: Any, found: Alike) -> _Layout:
-    """Return how the norms of tensors on a CPU are taken, remembered by how long they are."""
-    there, counts = found
-    layout = _layouts.get(counts)
-    if layout is None:
-        if len(_layouts) >= _LAYOUTS:
-            _layouts.clear()
-        layout = _layouts[counts] = _laid_out(counts, [tensor.dim() == 1 for tensor in there])
-    if not all(map(torch.Tensor.is_contiguous, [there[place] for _, many in layout.rows for place in many])):
-        layout = _laid_out(counts, [False] * len(counts))
-    return layout
-
-
-def _of_rows(torch: Any, there: list[Any], layout: _Layout, finer: Any) -> list[float]:
-    """Take the norms of the vectors that become rows."""
-    found: list[float] = []
-    for count, many in layout.rows:
-        matrix = torch.cat([there[place] for place in many]).view(-1, count)
-        found += torch.linalg.vector_norm(matrix, dim=1, dtype=finer).tolist()
-    return found
-
-
-def _laid_out(counts: Sequence[int], vectors: Sequence[bool]) -> _Layout:
-    """Lay out how the norms of tensors of these lengths are taken, of which some are vectors."""
-    short: dict[int, list[int]] = {}
-    for place, (count, vector) in enumerate(zip(counts, vectors, strict=True)):
-        if vector and count <= _SHORT:
-            short.setdefault(count, []).append(place)
-    rows = [(count, many) for count, many in short.items() if len(many) >= _FEW]
-    order = [place for _, many in rows for place in many]
-    taken = set(order)
-    alone = [place for place in range(len(counts)) if place not in taken]
-    places = [0] * len(counts)
-    for at, place in enumerate(order + alone):
-        places[place] = at
-    return _Layout(rows, alone, places)
+def _sizes(torch: Any, tensors: list[Any], finer: Any) -> list[float]:
+    """Take norms on a CPU, in one call: rows made of short vectors cost more once the caches hold something else."""
+    made = torch._foreach_norm(tensors, 2) if finer is None else torch._foreach_norm(tensors, 2, finer)
+    return [*map(torch.Tensor.item, made)]
 
 
 def fingerprints(torch: Any, tensors: Sequence[Any], found: Alike) -> Pending:
@@ -178,18 +115,21 @@ def norms_and_fingerprints(torch: Any, tensors: Sequence[Any], found: Alike) -> 
     there = found.there
     finer = _kinds(torch)[there[0].dtype]
     norm = torch.linalg.vector_norm
-    layout = _layout_of(torch, found)
-    sizes = _of_rows(torch, there, layout, finer)
+    short = [place for place, count in enumerate(found.counts) if count <= _SHORT]
+    long = [place for place, count in enumerate(found.counts) if count > _SHORT]
+    sizes = _sizes(torch, [there[place] for place in short], finer) if short else []
     alone: list[Any] = []
-    sums, decode = checksums(torch, there, lambda tensor: alone.append(norm(tensor, dtype=finer)), layout.alone)
-    sizes += [one.item() for one in alone]
-    values = _finite([sizes[place] for place in layout.places])
+    sums, decode = checksums(torch, there, lambda tensor: alone.append(norm(tensor, dtype=finer)), long)
+    known = dict(zip(short + long, sizes + [one.item() for one in alone], strict=True))
+    values = _finite([known[place] for place in range(len(there))])
     spread = _spread(tensors)
     return Pending([to_host(torch, sums)], lambda read: [spread(values), spread(decode(read[0]))])
 
 
 def _finite(values: list[float]) -> list[float]:
     isfinite, nan = math.isfinite, math.nan
+    if isfinite(sum(values)):
+        return values  # norms are not negative, so that none makes up for another one
     return [value if isfinite(value) else nan for value in values]
 
 
