@@ -77,7 +77,7 @@ class Relation:
             all that it said held, it says the same of a further one and needs not see it; 0 where it must see all.
         looks: What it looks at, as far as the form decides: names of calls, or ``calls`` for all of them except those of
             submodules; ``tensors``, ``numbers``, ``rates``, ``batches``; ``WHAT at MOMENT`` of states, and ``exact WHAT at
-            MOMENT`` where it matters for it, too, whether they were taken with fingerprints; ``alike`` (see forms.py).
+            MOMENT`` where it matters for it, too, whether they were taken with fingerprints (see forms.py).
         reads: Signs of a window (see signs.py) of which it looks at the numbers too: it sees each window with one of them.
         whole: Whether it needs whole iterations; one that speaks of single calls may also judge the last one of a run,
             which may have been cut short.

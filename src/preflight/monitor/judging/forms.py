@@ -3,8 +3,7 @@
 Most windows of a training have the form of the one before, and most of the others a form that came before. What a relation looks at is told in words
 (``Relation.looks``): names of calls, and ``calls`` for all of them except those of submodules; ``tensors``, ``numbers``,
 ``rates`` and ``batches``; and ``WHAT at MOMENT`` of states, or ``exact WHAT at MOMENT`` where it matters whether there
-are fingerprints; ``alike`` where it matters whether samples were compared (in detailed iterations a forward pass tells
-which of them are alike, which makes it no other call for the rest). Rates are those in force: one that is told again is no other.
+are fingerprints. What a forward pass tells in detailed iterations alone makes it no other call (see signs.py). Rates are those in force: one that is told again is no other.
 """
 
 from __future__ import annotations
@@ -14,14 +13,12 @@ from math import isfinite
 from operator import le
 from typing import Any
 
-from preflight.monitor.judging.signs import kind_of
+from preflight.monitor.judging.signs import DETAILS, kind_of
 from preflight.monitor.window import Batch, Call, Number, Seen, State, Window
 
 _COUNTING = frozenset({"fetch", "loop", "scheduler.step"})
 """Calls whose arguments and results count or tell rates: of these only the words are compared."""
 _CALLS = "calls"
-_DETAIL = "alike"
-"""What a call tells in detailed iterations alone."""
 _MOST_CONCERNED = 512
 _MOST_FORMS = 64
 """Forms that are kept to be known again."""
@@ -129,21 +126,22 @@ class Form:
         if self.states != other.states:
             found.update(_other_states(_by_moment(self.states), _by_moment(other.states)))
         if self.order != other.order or not _alike(self.calls, other.calls, self.columns, other.columns):
-            found |= self._other_calls(list(map(_undetailed, other.calls)), list(map(_undetailed, self.calls)))
+            found |= self._other_calls(other.calls, self.calls)
         return frozenset(found)
 
     @staticmethod
     def _other_calls(others: list[Call], own: list[Call]) -> set[str]:
         """The names of calls that are others than in another window; all where the rest has another order."""
+        others, own = list(map(_undetailed, others)), list(map(_undetailed, own))
         if _same(others, own):
-            return {_DETAIL}
+            return set()
         before, now = _by_name(others), _by_name(own)
         names = {*before, *now}
         changed = {name for name in names if not _same(before.get(name, []), now.get(name, []))}
         rest = names - changed
         if not _same([one for one in others if one.name in rest], [one for one in own if one.name in rest]):
             changed = names
-        return changed | {_CALLS, _DETAIL}
+        return changed | {_CALLS}
 
 
 class Forms:
@@ -260,9 +258,9 @@ def _by_name(calls: list[Call]) -> dict[str, list[Call]]:
 
 def _undetailed(call: Call) -> Call:
     """A call as it is told outside of detailed iterations."""
-    if not call.args or _DETAIL not in call.args:
+    if not call.args or DETAILS.isdisjoint(call.args):
         return call
-    return call._replace(args={key: value for key, value in call.args.items() if key != _DETAIL})
+    return call._replace(args={key: value for key, value in call.args.items() if key not in DETAILS})
 
 
 def _same(before: list[Call], now: list[Call]) -> bool:

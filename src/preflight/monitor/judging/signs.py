@@ -6,19 +6,25 @@ from typing import Any
 
 from preflight.monitor.window import Window
 
+DETAILS = frozenset({"alike", "carried"})
+"""What a forward pass tells in detailed iterations alone: a sign of the window, and no part of its form."""
 _MOST_KNOWN = 512
 
 
 def signs_of(window: Window) -> frozenset[str]:
     """The signs of a window.
 
-    Names of calls; ``scalar`` and ``scalar NAME``; ``WHAT at MOMENT`` of a state, and ``exact WHAT at MOMENT`` of one with
+    Names of calls; ``alike`` and ``carried`` where a forward pass tells of its samples, or of a state that came with them;
+    ``scalar`` and ``scalar NAME``; ``WHAT at MOMENT`` of a state, and ``exact WHAT at MOMENT`` of one with
     fingerprints; ``batch`` of a loader, ``input`` of a model; ``tensor``; ``memory``; ``variable``; ``note KIND``; and ``gradients of
     a step``, ``parameters before a step`` and ``parameters after a step`` where these are known.
     The steps of optimizers must have been found before.
     """
     if window.signs is None:
         found = set(window.names())
+        for call in window.named("forward"):
+            if call.args:
+                found.update(DETAILS & call.args.keys())
         if window.numbers:
             found.add("scalar")
             found.update([_SCALAR[one.name] for one in window.numbers])

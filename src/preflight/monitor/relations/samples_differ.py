@@ -25,9 +25,7 @@ class SamplesDiffer(Relation):
     name = "samples-differ"
     category = "data"
     needs = frozenset({"forward", "backward", "batch", "alike"})
-    wakes = frozenset({"forward"})
-    repeats = 2
-    looks = frozenset({"forward", "backward", "batches", "alike"})
+    wakes = frozenset({"alike"})
     severity = "warning"
     priority = 7
     cause = "samples are references to one object, the index of a memory does not advance, or one sample is expanded to a batch"
@@ -36,15 +34,6 @@ class SamplesDiffer(Relation):
     def __init__(self) -> None:
         self._rounds: dict[str, int] = {}
         self._last: dict[str, _Bits] = {}
-
-    def quiet(self, window: Window) -> bool:
-        """Whether no batch was of one sample: then it matters which number it holds."""
-        return not any((call.args or {}).get("alike") for call in window.named("forward"))
-
-    def slept(self, window: Window, times: int) -> None:
-        """Know the last batch."""
-        for _ in self.see(window):
-            pass
 
     def see(self, window: Window) -> Iterator[Example]:
         rows = {batch.loader[8:]: batch for batch in window.batches if batch.loader.startswith("forward:")}

@@ -27,10 +27,7 @@ class StateCarriedInOrder(Relation):
     category = "data"
     needs = frozenset({"forward", "module", "backward", "fetch", "batch", "carried"})
     follows = (fetches_of,)
-    wakes = frozenset({"forward"})
-    repeats = 3
-    looks = frozenset({"forward", "batches", "backward"})
-    reads = frozenset({"module"})
+    wakes = frozenset({"carried"})
     whole = False
     priority = 8
     cause = "shuffle=True in the loader of a network whose state is carried over batches"
@@ -38,10 +35,6 @@ class StateCarriedInOrder(Relation):
 
     def __init__(self) -> None:
         self._count: dict[str, int] = {}
-
-    def kept(self) -> object:
-        """How often in a row each model was given back what it gave out."""
-        return tuple(sorted(self._count.items()))
 
     def see(self, window: Window) -> Iterator[Example]:
         passes = [call for call in window.named("forward") if (call.args or {}).get("carried") is not None]
