@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -31,9 +32,7 @@ class Call(NamedTuple):
         return f"{self.name} {self.object}".rstrip()
 
 
-class State(NamedTuple):
-    """Variables at a moment of a step; the lists run parallel to ``ids``."""
-
+class _StateRow(NamedTuple):
     q: int
     t: int
     i: int
@@ -45,6 +44,19 @@ class State(NamedTuple):
     norm: list[float | None]
     bits: list[int | None] | None
     extra: dict[str, Any] | None
+
+
+class State(_StateRow):
+    """Variables at a moment of a step; the lists run parallel to ``ids``."""
+
+    _sound: bool | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Whether each norm is known, finite and other than zero, as in most states; looked at once for all who ask."""
+        if self._sound is None:
+            self._sound = all(self.norm) and isfinite(sum(self.norm))  # type: ignore[arg-type]
+        return self._sound
 
 
 class Seen(NamedTuple):
@@ -285,6 +297,7 @@ class Window:
             "fetches",
             "flow",
             "looks",
+            "made",
             "rank",
             "run",
             "signs",
@@ -308,6 +321,7 @@ class Window:
         self.changed: list[Variable] = []
         self.notes: dict[str, list[dict[str, Any]]] = {}
         self.steps: list[Any] | None = None  # the steps of optimizers, once steps.py has found them
+        self.made = 0  # how many steps of all optimizers were made before it, found with them
         self.advances: list[Any] | None = None  # the steps of schedulers, once schedules.py has found them
         self.fetches: list[Any] | None = None  # the batches of loaders, once fetches.py has found them
         self.flow: Any = None  # which modules have taken part up to it, once flow.py has found that
@@ -332,17 +346,17 @@ class Window:
 
     def named(self, name: str) -> list[Call]:
         """The calls of a name, in order."""
+        known = self._by_name
+        return (self.names() if known is None else known).get(name, [])
+
+    def names(self) -> dict[str, list[Call]]:
+        """All calls by their names."""
         if self._by_name is None:
             found: dict[str, list[Call]] = {}
             for call in self.calls:
                 found.setdefault(call.name, []).append(call)
             self._by_name = found
-        return self._by_name.get(name, [])
-
-    def names(self) -> dict[str, list[Call]]:
-        """All calls by their names."""
-        self.named("")
-        return self._by_name or {}
+        return self._by_name
 
     def layers(self) -> dict[str, list[Call]]:
         """The calls of submodules by the class of each, and by the one of torch's that it is made from."""

@@ -6,6 +6,7 @@ import pytest
 
 from preflight.monitor.judging.engine import Engine
 from preflight.monitor.judging.examples import Examples
+from preflight.monitor.judging.forms import Forms
 from preflight.monitor.library_of import shipped
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Relation, relations
@@ -239,3 +240,72 @@ def test_another_call_is_no_repetition(other: dict[str, object], monkeypatch: py
         for more in ({"args": {"training": True}}, {"args": {"training": True}}, other)
     ]
     assert shown(relations()["statistics-estimated"], windows, monkeypatch) == [0, 2]
+
+
+def test_what_only_detailed_iterations_tell_wakes_nobody_who_does_not_ask_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mini = Mini({"model.weight": {}})
+
+    def row(number: int) -> tuple[str, dict[str, object]]:
+        told = {"alike": [], "carried": False} if number % 3 == 2 else {}
+        return "forward model", {"args": {"training": True, **told}}
+
+    windows = [mini.window(row(number), "backward", "step optimizer0:SGD") for number in range(12)]
+    kind = relations()["statistics-estimated"]
+    assert shown(kind, windows, monkeypatch) == [*range(kind.repeats)]
+    for name in ("samples-differ", "state-carried-in-order"):
+        assert shown(relations()[name], windows, monkeypatch) == [2, 5, 8, 11]
+
+
+def test_a_departure_is_known_although_something_else_differs_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the relation does not look at may be there or not, on the way and where it sleeps."""
+    mini = Mini({"model.weight": {}})
+
+    def window(number: int) -> Window:
+        others = ["forward other"] * (number % 3)
+        passes = ["backward"] * (2 if number % 5 == 4 else 1)
+        return mini.window("zero_grad optimizer0:SGD", *others, *passes, "step optimizer0:SGD")
+
+    windows = [window(number) for number in range(40)]
+    kind = relations()["gradients-of-one-loss"]
+    assert kind.repeats == 2
+    assert shown(kind, windows, monkeypatch) == [0, 1, 4, 5, 6, 9, 10, 11, 14, 15, 16]
+
+
+def test_forms_go_by_one_number_for_who_looks_at_what_they_share() -> None:
+    mini = Mini({"model.weight": {}})
+    forms = Forms([frozenset({"backward"}), frozenset({"forward"})])
+    numbers = []
+    for number in range(40):
+        forms.changed(mini.window(*["forward model"] * (number % 20), "backward", "step optimizer0:SGD"))
+        numbers.append(forms.form)
+    backward, forward = forms.aspects.values()
+    assert {backward.of(one) for one in numbers} == {numbers[0]}
+    assert [forward.of(one) for one in numbers] == numbers
+    assert len(set(numbers)) == 20
+    assert backward.of(-1) == -1
+
+
+def test_a_relation_that_wakes_late_judges_as_if_it_had_been_awake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is shown the steps with a look at the weights alone, and knows how many were made and what they left."""
+    mini = Mini({f"model.{name}.weight": {} for name in "abcdefghi"})
+    names = [f"model.{name}.weight" for name in "abcdefghi"]
+    windows, value = [], 1.0
+    for number in range(36):
+        looked = number % 4 == 3
+        before = dict.fromkeys(names, value)
+        if number == 31:
+            before[names[0]] += 0.1
+        value += 0.01
+        rows = [("before", before)] if looked else []
+        windows.append(mini.window(*rows, "step optimizer0:SGD", ("after", dict.fromkeys(names, value))))
+    kind = relations()["weights-between-steps"]
+    late = said(kind, windows)
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, "wakes", None)
+        again = fresh(windows[0].run)
+        for window in windows:
+            window.run, window.steps, window.signs = again, None, None
+        assert late == said(kind, windows)
+    assert [one[0] for one in late if not one[2]] == [31]  # type: ignore[index]

@@ -3,7 +3,8 @@
 Most windows of a training have the form of the one before, and most of the others a form that came before. What a relation looks at is told in words
 (``Relation.looks``): names of calls, and ``calls`` for all of them except those of submodules; ``tensors``, ``numbers``,
 ``rates`` and ``batches``; and ``WHAT at MOMENT`` of states, or ``exact WHAT at MOMENT`` where it matters whether there
-are fingerprints. What a forward pass tells in detailed iterations alone makes it no other call (see signs.py). Rates are those in force: one that is told again is no other.
+are fingerprints. What a forward pass tells in detailed iterations alone makes it no other call (see signs.py). Rates are
+those in force: one that is told again is no other.
 """
 
 from __future__ import annotations
@@ -22,34 +23,63 @@ _CALLS = "calls"
 _MOST_CONCERNED = 512
 _MOST_FORMS = 64
 """Forms that are kept to be known again."""
+_MOST_COMPARED = 8
+"""Of these, such as another one is compared with for who looks at a part of them: the last ones."""
 _MOST_KIN = 4
 """Of these, such as have the same names and numbers of rows: where they are many, none will come again."""
 
-Columns = list[tuple[Any, ...]]
-_NAME, _PARENT, _ARGUMENTS = (Call._fields.index(name) for name in ("name", "parent", "args"))
+_NAME, _PARENT, _THREAD, _ARGUMENTS = (Call._fields.index(name) for name in ("name", "parent", "thread", "args"))
+_OBJECT, _NORM = (Seen._fields.index(name) for name in ("object", "norm"))
+
+
+class _Calls:
+    """The form of calls: all but numbers, times and the iteration."""
+
+    __slots__ = ("forms", "order", "rows")
+
+    def __init__(self, calls: list[Call]) -> None:
+        self.rows = calls
+        # Slices of rows: what is compared for each window is made in few instructions.
+        self.forms = [(one[_NAME:_PARENT], one.parent < 0, one[_THREAD:]) for one in calls]
+        self.order = _order([one.q for one in calls], [one.e for one in calls])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Calls) or self.order != other.order:
+            return False
+        if self.forms == other.forms:
+            return True
+        return len(self.rows) == len(other.rows) and all(map(_same_call, self.rows, other.rows))
 
 
 def _tensors(rows: list[Seen]) -> Any:
     """Everything but numbers of rows and norms."""
-    columns = list(zip(*rows, strict=True))
-    return [*columns[4:9], *columns[10:]]
+    return [one[_OBJECT:_NORM] for one in rows], [one.requires_grad for one in rows]
 
 
-def _number(one: Number) -> Any:
-    """What it is, and whether it is finite."""
-    return one.name, one.object, one.value is not None and one.value - one.value == 0
+def _numbers(rows: list[Number]) -> list[Any]:
+    """What each is, and whether it is finite."""
+    return [(name, of, value is not None and value - value == 0) for _, _, _, _, name, of, value in rows]
 
 
-def _batch(one: Batch) -> Any:
+def _batches(rows: list[Batch]) -> list[Any]:
     """Everything but the fingerprints and which samples they are."""
-    return one.loader, one.size, one.shapes, one.dtypes, not one.bits, not one.indices
+    return [
+        (loader, size, shapes, dtypes, not bits, not indices)
+        for _, _, _, loader, _, _, size, indices, bits, shapes, dtypes in rows
+    ]
 
 
 def _state(one: State) -> Any:
     """Of what and how it was taken, and which norms are missing, zero or not finite."""
-    norms = one.norm
-    sound = (all(norms) and isfinite(sum(norms))) or list(map(_class, norms))  # type: ignore[arg-type]
-    return one.what, one.moment, (one.level, one.bits is None), (one.extra or {}).get("optimizer"), one.ids, sound
+    _, _, _, _, moment, what, level, ids, norms, bits, extra = one
+    return (
+        what,
+        moment,
+        (level, bits is None),
+        (extra or {}).get("optimizer"),
+        ids,
+        one.sound or list(map(_class, norms)),
+    )
 
 
 def _by_moment(states: list[Any]) -> dict[tuple[str, str], list[Any]]:
@@ -82,22 +112,20 @@ def _class(norm: float | None) -> str:
 class Form:
     """What is in a window, apart from numbers, times, rates and the number of the iteration."""
 
-    __slots__ = ("batches", "calls", "columns", "numbers", "order", "states", "tensors")
+    __slots__ = ("batches", "calls", "numbers", "states", "tensors")
 
     def __init__(self, window: Window) -> None:
-        self.calls = window.plain
-        self.columns: Columns = list(zip(*self.calls, strict=True))
-        self.order = _order(self.columns)
+        self.calls = _Calls(window.plain)
         self.tensors = _tensors(window.tensors)
-        self.numbers = list(map(_number, window.numbers))
-        self.batches = list(map(_batch, window.batches))
+        self.numbers = _numbers(window.numbers)
+        self.batches = _batches(window.batches)
         self.states = list(map(_state, window.states))
 
     def kin(self) -> tuple[Any, ...]:
         """What two windows of one form have in common, as a key by which it is found again."""
         return (
-            self.columns[_NAME] if self.columns else (),
-            len(self.tensors[0]) if self.tensors else 0,
+            tuple([one.name for one in self.calls.rows]),
+            len(self.tensors[0]),
             len(self.numbers),
             len(self.batches),
             len(self.states),
@@ -106,12 +134,11 @@ class Form:
     def same(self, other: Form) -> bool:
         """Whether another window has the same form in everything."""
         return (
-            self.order == other.order
+            self.calls == other.calls
             and self.tensors == other.tensors
             and self.numbers == other.numbers
             and self.batches == other.batches
             and self.states == other.states
-            and _alike(self.calls, other.calls, self.columns, other.columns)
         )
 
     def others(self, other: Form) -> frozenset[str]:
@@ -125,23 +152,23 @@ class Form:
             found.add("numbers")
         if self.states != other.states:
             found.update(_other_states(_by_moment(self.states), _by_moment(other.states)))
-        if self.order != other.order or not _alike(self.calls, other.calls, self.columns, other.columns):
-            found |= self._other_calls(other.calls, self.calls)
+        if self.calls != other.calls:
+            found |= _other_calls(other.calls.rows, self.calls.rows)
         return frozenset(found)
 
-    @staticmethod
-    def _other_calls(others: list[Call], own: list[Call]) -> set[str]:
-        """The names of calls that are others than in another window; all where the rest has another order."""
-        others, own = list(map(_undetailed, others)), list(map(_undetailed, own))
-        if _same(others, own):
-            return set()
-        before, now = _by_name(others), _by_name(own)
-        names = {*before, *now}
-        changed = {name for name in names if not _same(before.get(name, []), now.get(name, []))}
-        rest = names - changed
-        if not _same([one for one in others if one.name in rest], [one for one in own if one.name in rest]):
-            changed = names
-        return changed | {_CALLS}
+
+def _other_calls(others: list[Call], own: list[Call]) -> set[str]:
+    """The names of calls that are others than in another window; all where the rest has another order."""
+    others, own = list(map(_undetailed, others)), list(map(_undetailed, own))
+    if _Calls(others) == _Calls(own):
+        return set()
+    before, now = _by_name(others), _by_name(own)
+    names = {*before, *now}
+    changed = {name for name in names if _Calls(before.get(name, [])) != _Calls(now.get(name, []))}
+    rest = names - changed
+    if _Calls([one for one in others if one.name in rest]) != _Calls([one for one in own if one.name in rest]):
+        changed = names
+    return changed | {_CALLS}
 
 
 class Forms:
@@ -149,6 +176,7 @@ class Forms:
 
     Attributes:
         whole: Whether the window is one that can repeat: a complete one with a step, in which nothing became known.
+        aspects: What is the same for who looks at a part of a window, by what it looks at.
         alike: How many windows in a row had the form of the one before, in everything.
         form: The number of the window's form: windows with the same one have the same form, apart from rates. Others may
             have it, too, where a form was forgotten. -1 for a window that cannot repeat.
@@ -158,6 +186,7 @@ class Forms:
     def __init__(self, looks: Iterable[frozenset[str]]) -> None:
         """Take what relations look at."""
         self._looks = list(dict.fromkeys(looks))
+        self.aspects = {one: Aspect(self, one) for one in self._looks}
         self._concerned: dict[frozenset[str], list[frozenset[str]]] = {}  # by words: what it is that looks at them
         self._known: dict[int, Form] = {}
         self._kin: dict[tuple[Any, ...], list[int]] = {}
@@ -249,6 +278,30 @@ class Forms:
         self._known = {number: form for number, form in self._known.items() if number == before}
 
 
+class Aspect:
+    """Which forms are the same for those that look at some words of them, so that this is worked out once for each form."""
+
+    __slots__ = ("_forms", "_known", "_looks")
+
+    def __init__(self, forms: Forms, looks: frozenset[str]) -> None:
+        self._forms = forms
+        self._looks = looks
+        self._known: dict[int, int] = {-1: -1}
+
+    def of(self, form: int) -> int:
+        """The number that a form goes by: that of a form which is the same, and which came before; -1 stays what it is."""
+        known = self._known.get(form)
+        return self._find(form) if known is None else known
+
+    def _find(self, form: int) -> int:
+        if len(self._known) > _MOST_FORMS:
+            self._known = {-1: -1}
+        last = [*self._known.items()][-_MOST_COMPARED:]
+        found = (number for one, number in reversed(last) if self._forms.same(self._looks, one, form))
+        known = self._known[form] = next(found, form)
+        return known
+
+
 def _by_name(calls: list[Call]) -> dict[str, list[Call]]:
     found: dict[str, list[Call]] = {}
     for call in calls:
@@ -263,28 +316,12 @@ def _undetailed(call: Call) -> Call:
     return call._replace(args={key: value for key, value in call.args.items() if key not in DETAILS})
 
 
-def _same(before: list[Call], now: list[Call]) -> bool:
-    if len(before) != len(now):
+def _same_call(one: Call, other: Call) -> bool:
+    """Whether two calls are the same but for numbers, times and the iteration; of such as count, but for what they count."""
+    if one[_NAME:_PARENT] != other[_NAME:_PARENT] or one[_THREAD:_ARGUMENTS] != other[_THREAD:_ARGUMENTS]:
         return False
-    columns, others = list(zip(*before, strict=True)), list(zip(*now, strict=True))
-    return _order(columns) == _order(others) and _alike(before, now, columns, others)
-
-
-def _alike(before: list[Call], now: list[Call], columns: Columns, others: Columns) -> bool:
-    """Whether calls differ in nothing but numbers, times and the iteration."""
-    if len(before) != len(now):
+    if (one.parent < 0) != (other.parent < 0):
         return False
-    if not now:
-        return True
-    # names, objects; threads, places, contexts
-    if columns[6:8] != others[6:8] or columns[9:12] != others[9:12]:
-        return False
-    if [one < 0 for one in columns[_PARENT]] != [one < 0 for one in others[_PARENT]]:
-        return False
-    return columns[_ARGUMENTS:] == others[_ARGUMENTS:] or all(map(_same_words, before, now))
-
-
-def _same_words(one: Call, other: Call) -> bool:
     if one[_ARGUMENTS:] == other[_ARGUMENTS:]:
         return True
     return one.name in _COUNTING and one.error == other.error and _words(one) == _words(other)
@@ -295,9 +332,9 @@ def _words(call: Call) -> list[dict[str, str]]:
     return [{key: value for key, value in part.items() if isinstance(value, str)} for part in parts]
 
 
-def _order(columns: Columns) -> list[int] | None:
+def _order(begun: list[int], ended: list[int]) -> list[int] | None:
     """In which order calls began and ended; None when each ended before the next one began."""
-    if not columns or all(map(le, columns[1], columns[0][1:])):
+    if all(map(le, ended, begun[1:])):
         return None
-    numbers = [*columns[0], *columns[1]]
+    numbers = [*begun, *ended]
     return sorted(range(len(numbers)), key=numbers.__getitem__)

@@ -145,7 +145,7 @@ class Repeats:
         """Have those that are away take in the window; give their numbers."""
         gone = self._away
         for one in gone:
-            if one.away:
+            if one.away and not one.on_its_way(self._index):
                 one.go_on(before, self._index, self._windows)
                 if not one.asleep:
                     self._asleep &= ~(1 << one.number)
@@ -166,6 +166,8 @@ class Repeats:
 
     def _counted(self) -> list[Again]:
         """What was said without being asked, and is told once."""
+        if not self._again:
+            return []
         told = self._again[:]
         self._again.clear()
         return told

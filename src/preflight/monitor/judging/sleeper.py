@@ -40,18 +40,20 @@ class _Departure:
     """Windows between two in which a relation sleeps; in the form of the last one it falls asleep.
 
     Attributes:
-        base: The form that is left.
+        base: The form that is left, as far as the relation looks at it.
         stops: The windows.
+        dues: The forms of these, as far as the relation looks at them.
         home: Whether it leads back to where it began, so that the same is said there.
         seen: How often the relation said the same all the way.
         slept: How often it slept through it, and nothing was counted yet.
     """
 
-    __slots__ = ("base", "home", "seen", "slept", "stops")
+    __slots__ = ("base", "dues", "home", "seen", "slept", "stops")
 
-    def __init__(self, base: int, stops: list[_Stop], home: bool) -> None:
+    def __init__(self, base: int, stops: list[_Stop], dues: list[int], home: bool) -> None:
         self.base = base
         self.stops = stops
+        self.dues = dues
         self.home = home
         self.seen = 1
         self.slept = 0
@@ -67,7 +69,6 @@ class Sleeper:
         asleep: Whether it need not be asked.
         reading: Whether it is asked of windows that it reads, and sleeps on after them.
         away: Whether it sleeps through a departure.
-        due: The form that the next window of the departure has, most likely.
     """
 
     def __init__(self, number: int, relation: Relation, forms: Forms, count: Callable[[Again], None]) -> None:
@@ -75,9 +76,9 @@ class Sleeper:
         self.number = number
         self.asked = 0
         self.asleep = self.away = self.reading = False
-        self.due = -1
         self._relation = relation
         self._forms = forms
+        self._aspect = forms.aspects[relation.looks]
         self._count = count
         self.looks = relation.looks
         self._tells = type(relation).slept is not Relation.slept
@@ -171,16 +172,15 @@ class Sleeper:
             index: The number of the window.
             windows: The last ones up to it, of which the longest departure may need to be told.
         """
-        form = self._forms.form
-        self._settle()
-        ways = self._ways_from(self._form, form)
+        if self._rated:
+            self._settle()
+        ways = self._ways_from(self._form, self._forms.form) if self._departures else ()
         if ways:
             self._rested(before, index - 1)
             self._left = self._form, index, self._examples
             self._ways, self._told = ways, 0
-            if len(ways[0].stops) > 1:
-                self.away, self.due = True, ways[0].stops[1].form
-            else:
+            self.away = len(ways[0].stops) > 1
+            if not self.away:
                 self._arrive(ways[0], windows)
             return
         left = self._form, index, self._examples
@@ -188,24 +188,31 @@ class Sleeper:
         if self._forms.whole:
             self._path, self._left = [], left
 
+    def on_its_way(self, index: int) -> bool:
+        """Whether a window, while it is away, is the one that is due, and not the last one: there is nothing to do then."""
+        at, dues = index - self._left[1], self._ways[0].dues
+        return (
+            dues[at] == self._aspect.of(self._forms.form)
+            and at + 1 < len(dues)
+            and (not self._rated or self._rates == self._forms.rates)
+        )
+
     def go_on(self, before: Window, index: int, windows: Sequence[Window]) -> None:
         """Take in a window while it is away: the next one of a departure that is known, or it wakes."""
-        at, form = index - self._left[1], self._forms.form
+        at, form = index - self._left[1], self._aspect.of(self._forms.form)
         known = self._ways[0]
         if not self._settle():
             self.wake(before, index, windows)
             return
-        if self.due != form:
-            ways = [one for one in self._ways if len(one.stops) > at and self._same(one.stops[at].form, form)]
+        if known.dues[at] != form:
+            ways = [one for one in self._ways if len(one.dues) > at and one.dues[at] == form]
             if not ways:
                 path = known.stops[:at]
                 self.wake(before, index, windows)
                 self._path = path if self._forms.whole else None
                 return
             self._ways, known = ways, ways[0]
-        if len(known.stops) > at + 1:
-            self.due = known.stops[at + 1].form
-        else:
+        if len(known.stops) == at + 1:
             self._arrive(known, windows)
 
     def wake(self, before: Window | None, index: int, windows: Sequence[Window]) -> None:
@@ -293,10 +300,11 @@ class Sleeper:
 
     def _ways_from(self, base: int, first: int) -> list[_Departure]:
         """The departures from a form, with such a first window, that were seen often enough."""
+        base, first = self._aspect.of(base), self._aspect.of(first)
         known = self._known.get((base, first))
         if known is None:
             often = (one for one in self._departures if one.seen >= self._enough)
-            known = [one for one in often if self._same(one.stops[0].form, first) and self._same(one.base, base)]
+            known = [one for one in often if one.dues[0] == first and one.base == base]
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[base, first] = known
@@ -310,27 +318,23 @@ class Sleeper:
         self._forget(self._departures)
         return False
 
-    def _same(self, one: int, other: int) -> bool:
-        return self._forms.same(self.looks, one, other)
-
     def _learn(self, path: list[_Stop]) -> None:
         """Keep a departure, or see that it was as it was before."""
         self._known.clear()
-        base, _, examples = self._left
-        home = self._same(base, path[-1].form) and _alike(examples, path[-1].examples)
+        form, _, examples = self._left
+        base, dues = self._aspect.of(form), [self._aspect.of(stop.form) for stop in path]
+        home = base == dues[-1] and _alike(examples, path[-1].examples)
         for known in self._departures:
-            if known.home != home or len(known.stops) != len(path) or not self._same(known.base, base):
+            if known.home != home or known.base != base or known.dues != dues:
                 continue
-            pairs = list(zip(known.stops, path, strict=True))
-            if all(self._same(one.form, other.form) for one, other in pairs):
-                if all(_alike(one.examples, other.examples) for one, other in pairs):
-                    known.seen += 1
-                    known.base, known.stops = base, path  # the forms that are kept longer
-                    return
-                self._forget([known])
-                break
+            if all(_alike(one.examples, other.examples) for one, other in zip(known.stops, path, strict=True)):
+                known.seen += 1
+                known.stops = path
+                return
+            self._forget([known])
+            break
         self._forget(self._departures[: 1 - _MOST_DEPARTURES])
-        self._departures.append(_Departure(base, path, home))
+        self._departures.append(_Departure(base, path, dues, home))
 
     def _forget(self, departures: Collection[_Departure]) -> None:
         self._known.clear()

@@ -10,6 +10,7 @@ from preflight.monitor.views.copies import untrained
 from preflight.monitor.window import State, Variable, Window
 
 _RESTED = 2
+_MOST_LATER = 8
 _ROUNDED = 1e-5
 """Of the norm: what rounding may leave of adapters that were merged and taken out again."""
 
@@ -39,13 +40,14 @@ class AdaptedWeightsRest(Relation):
         self._rested: dict[int, int] = {}
         self._loaded = False
         self._after: dict[int, int] = {}  # of trained weights, the fingerprints that the last step left
+        self._later: list[State] = []  # what is still to be taken into these: in most runs nobody asks for them
         self._last = -1  # the iteration of that step
         self._known: tuple[int, set[str]] = (-1, set())
 
     def see(self, window: Window) -> Iterator[Example]:
         self._loaded = self._loaded or bool(window.named("load_state_dict"))
         resting = {one.q for one in untrained(window, "before_step")}
-        own: dict[int, int] = {}
+        own: list[State] = []
         for state in sorted(window.states, key=lambda one: one.q):
             if state.what != "parameter" or not state.bits:
                 continue
@@ -53,13 +55,28 @@ class AdaptedWeightsRest(Relation):
                 yield from self._judge(state, own, window)
                 self._loaded = False
             elif state.moment == "before_step":
-                own.update(_pairs(state))
+                own.append(state)
             elif state.moment == "after_step":
-                self._after.update(_pairs(state))
+                self._keep(state)
                 self._last = window.iteration
 
-    def _judge(self, state: State, own: dict[int, int], window: Window) -> Iterator[Example]:
+    def _keep(self, state: State) -> None:
+        """Keep the fingerprints of a state, over those that were kept of the same weights."""
+        if self._later and self._later[-1].ids == state.ids and None not in (state.bits or ()):
+            self._later.pop()
+        self._later.append(state)
+        if len(self._later) >= _MOST_LATER:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        for state in self._later:
+            self._after.update(_pairs(state))
+        self._later.clear()
+
+    def _judge(self, state: State, before_step: list[State], window: Window) -> Iterator[Example]:
         layers = self._layers(window)
+        self._take_in()
+        own = {ident: bits for one in before_step for ident, bits in _pairs(one).items()}
         taken = set(own.values())
         known = window.iteration - self._last <= 1
         still = known and all(self._after.get(ident, bits) == bits for ident, bits in own.items())

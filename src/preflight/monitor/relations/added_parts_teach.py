@@ -83,6 +83,9 @@ class AddedPartsTeach(Relation):
     def _count(self, step: Step, window: Window) -> None:
         """Note which modules of an optimizer took part and have no gradients."""
         assert step.gradients is not None
+        if not self._without and None not in step.gradients.norm:
+            self._had.update(step.gradients.ids)
+            return
         since = step.since if step.since >= 0 else self._ended
         apart = {call.object for call in window.named("module") if not call.context.startswith("grad")}
         lost: dict[str, bool] = {}  # by module, whether none of its parameters has a gradient

@@ -37,6 +37,11 @@ class AveragesAreWhole(Relation):
         self._copies = Copies()
         self._seen: Counter[int] = Counter()
         self._moved: Counter[int] = Counter()
+        self._resting: tuple[list[int], int, list[int]] = (
+            [],
+            -1,
+            [],
+        )  # of some variables, at a change of them: see _rest
 
     def see(self, window: Window) -> Iterator[Example]:
         for look in looks_of(window):
@@ -49,9 +54,7 @@ class AveragesAreWhole(Relation):
                 yield from self._judge(state, window)
 
     def _judge(self, state: State, window: Window) -> Iterator[Example]:
-        variables = window.run.variables
-        resting = [ident for ident in state.ids if ident in variables and not is_trained(variables[ident])]
-        known = [ident for ident in resting if self._seen.get(ident, 0) >= _INTERVALS]
+        known = [ident for ident in self._rest(state.ids, window) if self._seen.get(ident, 0) >= _INTERVALS]
         moving = [ident for ident in known if self._moves(ident) and self._copies.originals(ident, window, exact=False)]
         if not moving:
             return
@@ -84,6 +87,14 @@ class AveragesAreWhole(Relation):
             call=steps[-1] if steps else None,
             detail="A part of a network that follows another is left behind" if behind else "",
         )
+
+    def _rest(self, ids: list[int], window: Window) -> list[int]:
+        """Those of some variables that no optimizer steps."""
+        variables = window.run.variables
+        if self._resting[0] != ids or self._resting[1] != variables.changes:
+            resting = [ident for ident in ids if ident in variables and not is_trained(variables[ident])]
+            self._resting = ids, variables.changes, resting
+        return self._resting[2]
 
     def _moves(self, ident: int) -> bool:
         return self._seen.get(ident, 0) >= _INTERVALS and self._moved.get(ident, 0) == self._seen[ident]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import compress
+from operator import not_
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -69,8 +70,9 @@ class AveragesBeginAsCopies(Relation):
             self._begun.setdefault(step.optimizer, step.call.q)
         for state in window.states:
             if state.moment == "before_step" and state.what == "gradient":
-                self._without.update(compress(state.ids, [norm is None for norm in state.norm]))
-                self._taught.update(compress(state.ids, [norm is not None for norm in state.norm]))
+                without = [norm is None for norm in state.norm]
+                self._without.update(compress(state.ids, without))
+                self._taught.update(compress(state.ids, map(not_, without)) if any(without) else state.ids)
         for look in looks_of(window):
             self._keep(look)
         last = steps[-1].call if steps else None

@@ -31,16 +31,12 @@ class AveragesRestInSteps(Relation):
     name = "averages-rest-in-steps"
     needs = frozenset({"step", "state", "load_state_dict"})
     wakes = frozenset({"step"})
-    repeats = 3
-    looks = frozenset({"step", "exact parameter at before_step", "exact parameter at after_step"})
-    reads = frozenset({"parameters before a step"})
     priority = 12
     cause = "the network that is averaged is among the parameters that the optimizer was given, and needs gradients"
     advice = "call requires_grad_(False) on it before the optimizer is made, and run it under torch.no_grad()"
 
     def __init__(self) -> None:
         self._first: dict[int, float] = {}
-        self._after: dict[int, tuple[int, State]] = {}  # by optimizer, which step left what
         self._last: dict[int, Value] = {}
         self._later: list[State] = []  # what is still to be taken into these: in most runs nobody asks for them
         self._rested: dict[int, bool] = {}  # by variable, whether it was as it was left when it was last looked at
@@ -49,24 +45,18 @@ class AveragesRestInSteps(Relation):
         self._compared = (0, 0)  # how many norms were compared last, and at which change of the variables
         self._originals: dict[int, list[int]] = {}  # by copy
 
-    def kept(self) -> object:
-        """Which of them are moved, and how often."""
-        return tuple(sorted(self._moved.items()))
-
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
-            left, known = self._after.pop(step.optimizer, (-1, None))
             if step.before is not None:
                 self._keep(step.before)
                 self._begin(step.before)
                 self._compare(window)
-                if left == step.done - 1 and not step.named("load_state_dict"):
-                    yield self._judge(step, known, step.before, window)
+                if (step.left is not None or not step.done) and not step.named("load_state_dict"):
+                    yield self._judge(step, step.left, step.before, window)
                 if step.after is not None and self._originals:
                     now, after = values_of(step.before), values_of(step.after)
                     self._stepped.update(one for one in now if one in after and differ(now[one], after[one]))
             if step.after is not None:
-                self._after[step.optimizer] = step.done, step.after
                 self._keep(step.after)
 
     def _keep(self, state: State) -> None:

@@ -49,7 +49,8 @@ class ClippingRespected(Relation):
                 self._known[step.optimizer] = (count, limit, step.call.place)
                 used = total_norm(step.gradients)
                 if math.isfinite(used):
-                    yield _example(step, used if _grown(step, clips[-1]) else min(used, limit), limit, "was clipped to")
+                    kept = _within(used, limit) or not _grown(step, clips[-1])
+                    yield _held(step) if kept else _example(step, used, limit, "was clipped to")
             elif step.named("clip_grad_norm"):
                 continue
             elif (
@@ -58,7 +59,9 @@ class ClippingRespected(Relation):
                 and known[2] == step.call.place
                 and math.isfinite(used := total_norm(step.gradients))
             ):
-                yield _example(step, used, known[1], "was not clipped, as each step before was, to")
+                kept = _within(used, known[1])
+                words = "was not clipped, as each step before was, to"
+                yield _held(step) if kept else _example(step, used, known[1], words)
             else:
                 self._known.pop(step.optimizer, None)
 
@@ -105,9 +108,16 @@ def _grown(step: Step, clip: Call) -> bool:
     return any(call.name.startswith(_GROWING) for call in [one for one in step.between if one.q > since])
 
 
+def _within(used: float, limit: float) -> bool:
+    return used <= limit * _SLACK + 1e-6
+
+
+def _held(step: Step) -> Example:
+    return Example((), True, {"optimizer": step.kind}, call=step.call)
+
+
 def _example(step: Step, used: float, limit: float, words: str) -> Example:
-    if used <= limit * _SLACK + 1e-6:
-        return Example((), True, {"optimizer": step.kind}, call=step.call)
+    """What is told of a step whose gradients are above the limit."""
     return Example(
         (),
         False,

@@ -16,6 +16,8 @@ _ROW = 5
 _WATCHED = 40
 _GROWTH = 1.1
 _WIDTH = 20.0
+_HELD = {name: Example((), True, {"number": name}) for name in ("loss", "grad_norm")}
+"""What is said of a number that is in its range, by its name."""
 _MAD = 1.4826  # a median deviation in standard deviations of a normal distribution
 
 
@@ -28,15 +30,15 @@ class _Place:
         self.out: list[float] = []
         self.watched: tuple[float, list[float]] | None = None  # the limit that was left, and what came since
 
-    def take(self, values: list[float]) -> None:
-        """Count values among those in range."""
-        for value in values:
-            leaves = self.past[0] if len(self.past) == _LONG else None
-            self.past.append(value)
-            if value >= self.most:
-                self.most = value
-            elif leaves == self.most:
-                self.most = max(self.past)
+    def take(self, value: float) -> None:
+        """Count a value among those in range."""
+        past = self.past
+        leaves = past[0] if len(past) == _LONG else None
+        past.append(value)
+        if value >= self.most:
+            self.most = value
+        elif leaves == self.most:
+            self.most = max(past)
 
 
 class LossInRange(Relation):
@@ -67,27 +69,28 @@ class LossInRange(Relation):
         self._places: dict[tuple[str, str], _Place] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        for number in window.numbers:
-            value = number.value
-            if number.name not in ("loss", "grad_norm") or value is None or value - value != 0:
+        for _, _, _, _, name, spot, value in window.numbers:
+            if name not in _HELD or value is None or value - value != 0:
                 continue
-            key = number.name, number.object
+            key = name, spot
             place = self._places.get(key)
             if place is None:
                 place = self._places[key] = _Place()
             past, out = place.past, place.out
             if place.watched is not None:
-                found = self._watch(place, value, number.name, window)
+                found = self._watch(place, value, name, window)
                 if found is not None:
                     yield found
                 continue
             if len(past) < _LEAST:
-                place.take([value])
+                place.take(value)
                 continue
             if value <= place.most or value <= _limit(past):
-                place.take([*out, value])
+                for one in out:
+                    place.take(one)
                 out.clear()
-                yield Example((), True, {"number": number.name})
+                place.take(value)
+                yield _HELD[name]
                 continue
             out.append(value)
             if len(out) < _ROW:
@@ -107,10 +110,11 @@ class LossInRange(Relation):
         first, last = (_median(half) for half in (since[: _WATCHED // 2], since[_WATCHED // 2 :] or since))
         wrong = not back and last > first + (_GROWTH - 1) * abs(first)
         count = len(place.past)
-        place.take([*place.out, *since])
+        for one in (*place.out, *since):
+            place.take(one)
         place.out.clear()
         if not wrong:
-            return Example((), True, {"number": name})
+            return _HELD[name]
         steps = window.named("step")
         return Example(
             (),

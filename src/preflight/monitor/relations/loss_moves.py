@@ -10,6 +10,7 @@ from preflight.monitor.window import Batch, Window
 
 _STEPS = 20
 _AT_FIRST = 3
+_HELD = Example((), True, {})
 _EXACT = ("float32", "float64")
 _BY_HEART = 1e-6
 """Eight times the distance from one to the next number of float32."""
@@ -61,7 +62,7 @@ class LossMoves(Relation):
         for number in window.numbers:
             if number.name not in ("loss", "lr"):
                 continue
-            stepped = self._steps + len([None for call in steps if call.q < number.q])
+            stepped = self._steps + sum([call.q < number.q for call in steps])
             if number.name == "lr" and number.value is not None:
                 self._rate = number.value
                 if number.value > self._rates.get(number.object, number.value):
@@ -83,7 +84,7 @@ class LossMoves(Relation):
             self._stepped_at[number.object] = stepped
             wrong = count >= _STEPS or self._rests(number.object, count, stepped)
             if not wrong:
-                yield Example((), True, {})
+                yield _HELD
                 continue
             yield Example(
                 (),

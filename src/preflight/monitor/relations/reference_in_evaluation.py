@@ -183,14 +183,16 @@ class ReferenceInEvaluation(Relation):
 
     def _look(self, window: Window) -> None:
         for look in looks_of(window):
-            for ident in look.ids:
-                if self._known.setdefault(ident, window.iteration) < window.iteration:
-                    self._rested.add(ident)
+            if not self._rested.issuperset(look.ids):
+                for ident in look.ids:
+                    if self._known.setdefault(ident, window.iteration) < window.iteration:
+                        self._rested.add(ident)
             self._moved.update(look.moved)
-            self._moving |= window.run.roots_of(look.moved)
+            moving = window.run.roots_of(look.moved)
+            self._moving |= moving
             for root in window.run.roots_of(look.rested):
                 self._last[root] = window.iteration, self._last.get(root, (-1, -1))[1]
-            for root in window.run.roots_of(look.moved):
+            for root in moving:
                 self._last[root] = self._last.get(root, (-1, -1))[0], window.iteration
             for root in window.run.roots_of([*look.fresh, *look.rested]):
                 self._looks[root] = self._looks.get(root, -1) + 1

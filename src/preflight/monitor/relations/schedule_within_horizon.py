@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import ORDER, Window
+from preflight.monitor.views.steps import steps_of
+from preflight.monitor.window import Window
 
 _EACH = 2
 """Steps between two advances of a schedule that goes by steps; two optimizers may step in turns."""
@@ -28,7 +30,7 @@ class ScheduleWithinHorizon(Relation):
 
     name = "schedule-within-horizon"
     needs = frozenset({"scheduler.step"})
-    wakes = frozenset({"scheduler.step", "step"})
+    wakes = frozenset({"scheduler.step"})
     whole = False
     severity = "warning"
     priority = 27
@@ -39,23 +41,17 @@ class ScheduleWithinHorizon(Relation):
     advice = "give the schedule the number of times it is stepped, or use CosineAnnealingWarmRestarts for cycles"
 
     def __init__(self) -> None:
-        self._steps = 0
         self._often: set[str] = set()  # schedulers that advance several times in a step
         self._advanced: dict[str, int] = {}  # by scheduler: the steps that had been made at its last advance
 
-    def slept(self, window: Window, times: int) -> None:
-        """Count the steps."""
-        self._steps += times * len(window.named("step"))
-
     def see(self, window: Window) -> Iterator[Example]:
-        rows = [*window.named("scheduler.step"), *window.named("step")]
-        for call in sorted(rows, key=ORDER):
-            if call.name == "step":
-                self._steps += 1
-                continue
+        steps_of(window)  # which counts those of the windows before
+        made = [call.q for call in window.named("step")]
+        for call in window.named("scheduler.step"):
             word = str((call.args or {}).get("index"))
-            between = self._steps - self._advanced.get(word, -_EACH - 1)
-            self._advanced[word] = self._steps
+            steps = window.made + bisect_left(made, call.q)
+            between = steps - self._advanced.get(word, -_EACH - 1)
+            self._advanced[word] = steps
             if not between:
                 self._often.add(word)
             told, after = call.args or {}, call.result or {}

@@ -42,23 +42,19 @@ class SiblingsTakePart(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         modules = window.named("module")
         self._called.update(call.object for call in modules)
-        said = {seen.call: (seen.norm, *seen.shape) for seen in window.tensors if seen.position == "out0"}
         for root in window.named("forward"):
             if not root.context.startswith("grad") or not (root.args or {}).get("training", True):
                 continue
             within = [one for one in modules if root.q <= one.q < root.e and _plain(one)]
             if within:
-                yield self._judge(root, within, said, window)
+                yield self._judge(root, within, window)
 
-    def _judge(
-        self, root: Call, within: list[Call], said: dict[int, tuple[float | None, ...]], window: Window
-    ) -> Example:
-        gave: dict[str, list[tuple[float | None, ...]]] = {}
-        for call in within:
-            gave.setdefault(call.object, []).append(said.get(call.q, (None,)))
-        again = {one for one, given in gave.items() if len(given) > 1 and given[0][0] and len(set(given)) == 1}
-        for one in gave.keys() - again:
-            self._again.pop(one, None)
+    def _judge(self, root: Call, within: list[Call], window: Window) -> Example:
+        names = {call.object for call in within}
+        again = _repeated(within, window) if len(names) < len(within) else set()
+        if self._again:
+            for one in names - again:
+                self._again.pop(one, None)
         pairs = []
         for one in sorted(again):
             self._again[one] = self._again.get(one, 0) + 1
@@ -114,6 +110,15 @@ class SiblingsTakePart(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(("mean", 2.0), ("mean", 2.0))
+
+
+def _repeated(calls: list[Call], window: Window) -> set[str]:
+    """Layers that were called several times and said the same each time."""
+    said = {seen.call: (seen.norm, *seen.shape) for seen in window.tensors if seen.position == "out0"}
+    gave: dict[str, list[tuple[float | None, ...]]] = {}
+    for call in calls:
+        gave.setdefault(call.object, []).append(said.get(call.q, (None,)))
+    return {one for one, given in gave.items() if len(given) > 1 and given[0][0] and len(set(given)) == 1}
 
 
 def _plain(call: Call) -> bool:

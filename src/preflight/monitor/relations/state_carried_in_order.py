@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.fetches import fetches_of
-from preflight.monitor.window import Window
+from preflight.monitor.window import Call, Window
 
 _IN_A_ROW = 2
 _SHUFFLED = ("random", "distributed random", "drawn")
@@ -41,11 +41,9 @@ class StateCarriedInOrder(Relation):
         if not passes or not window.named("backward"):
             return
         shuffled = any(fetch.trained and fetch.order in _SHUFFLED for fetch in fetches_of(window))
-        inside = {call.object.split(".")[0] for call in window.named("module") if _type(call.args) in _RECURRENT}
         for call in passes:
             name = call.object
-            recurrent = name.split(".")[0] in inside or _type(call.args) in _RECURRENT
-            carried = bool((call.args or {}).get("carried")) and recurrent and shuffled
+            carried = bool((call.args or {}).get("carried")) and shuffled and _recurrent(call, window)
             count = self._count[name] = self._count.get(name, 0) + 1 if carried else 0
             wrong = count >= _IN_A_ROW
             yield Example(
@@ -67,6 +65,13 @@ class StateCarriedInOrder(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run("random", True)
+
+
+def _recurrent(call: Call, window: Window) -> bool:
+    """Whether a model has a recurrent layer, or is one."""
+    root = call.object.split(".")[0]
+    within = (one for one in window.named("module") if one.object.split(".")[0] == root)
+    return any(_type(one.args) in _RECURRENT for one in (call, *within))
 
 
 def _type(args: dict[str, object] | None) -> object:

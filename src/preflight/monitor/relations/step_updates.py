@@ -90,26 +90,28 @@ class StepUpdates(Relation):
             if one.name == "lr":
                 self._take(one.object, one.value)
         for step in steps_of(window):
+            if step.after is None:
+                continue
             before = self._norms.get(step.optimizer)
-            if step.after is not None:
-                self._norms[step.optimizer] = (step.after.ids, step.after.norm)
-            if step.gradients is None or step.after is None:
+            self._norms[step.optimizer] = (step.after.ids, step.after.norm)
+            if step.gradients is None:
                 continue
             if self._begun.get(step.optimizer, 0) < _FIRST:
                 self._begin(step.optimizer, step.gradients)
             with_gradient = self._worth_a_change(step.gradients)
-            gone = _not_finite(step.after)
-            with_gradient = with_gradient - gone if gone else with_gradient
-            if not with_gradient or self._rests(step):
+            if not step.after.sound and (gone := _not_finite(step.after)):
+                with_gradient = with_gradient - gone
+            if not with_gradient or (self._ended and self._rests(step)):
                 continue
-            context = {
-                "optimizer": step.call.object.split(":")[-1],
-                "closure": bool((step.call.args or {}).get("closure")),
-            }
+            context = {"optimizer": step.kind, "closure": step.closure}
             if step.kind not in _OF_TORCH:
                 with_gradient = with_gradient & self._waited(step, before)
-            yield from self._exact(step, with_gradient, window, context)
-            yield from self._together(step, with_gradient, before, window, context)
+            if step.before is not None and step.before.bits is not None and step.after.bits is not None:
+                yield self._exact(step, with_gradient, window, context)
+            if before is not None and before[0] == step.after.ids:
+                together = self._together(step, with_gradient, before[1], window, context)
+                if together is not None:
+                    yield together
 
     def _waited(self, step: Step, before: tuple[list[int], list[float | None]] | None) -> set[int]:
         """The parameters that have not changed in any step, of several."""
@@ -171,7 +173,7 @@ class StepUpdates(Relation):
     def _worth_a_change(self, gradients: State) -> Variables:
         """The variables whose gradient is more than rounding beside the largest of the step."""
         ids, norms = gradients.ids, gradients.norm
-        if all(norms) and isfinite(sum(norms)) and min(norms) > _ROUNDING * max(norms):  # type: ignore
+        if gradients.sound and min(norms) > _ROUNDING * max(norms):  # type: ignore[type-var, operator]
             if self._all[0] != ids:
                 self._all = ids, frozenset(ids)
             return self._all[1]
@@ -179,11 +181,11 @@ class StepUpdates(Relation):
         pairs = zip(ids, norms, strict=True)
         return {ident for ident, norm in pairs if norm is not None and (norm != norm or norm > least)}
 
-    def _exact(
-        self, step: Step, with_gradient: Variables, window: Window, context: Mapping[str, object]
-    ) -> Iterator[Example]:
-        if step.before is None or step.before.bits is None or step.after is None or step.after.bits is None:
-            return
+    def _exact(self, step: Step, with_gradient: Variables, window: Window, context: Mapping[str, object]) -> Example:
+        assert step.before is not None
+        assert step.before.bits is not None
+        assert step.after is not None
+        assert step.after.bits is not None
         still: tuple[str, ...] = ()
         if step.before.ids != step.after.ids or any(map(eq, step.before.bits, step.after.bits)):
             old = dict(zip(step.before.ids, step.before.bits, strict=True))
@@ -192,7 +194,7 @@ class StepUpdates(Relation):
             if same and step.gradients is not None:
                 same -= self._arrived(step, step.gradients, window)
             still = tuple(window.run.name(one) for one in step.after.ids if one in same)
-        yield Example(
+        return Example(
             (),
             not still,
             {**context, "judged": "each"},
@@ -207,21 +209,20 @@ class StepUpdates(Relation):
         self,
         step: Step,
         with_gradient: Variables,
-        before: tuple[list[int], list[float | None]] | None,
+        before: list[float | None],
         window: Window,
         context: Mapping[str, object],
-    ) -> Iterator[Example]:
-        if before is None or step.after is None or before[0] != step.after.ids:
-            return
+    ) -> Example | None:
+        assert step.after is not None
         ids, known = self._all
         own = known if with_gradient is known and ids == step.after.ids else with_gradient.intersection(step.after.ids)
         if len(own) < 2:  # a single norm may stay the same by chance
-            return
-        others = compress(step.after.ids, map(ne, before[1], step.after.norm))
-        moved = any(ident in with_gradient for ident in others)
+            return None
+        others = compress(step.after.ids, map(ne, before, step.after.norm))
+        moved = any(map(with_gradient.__contains__, others))
         if not moved and step.gradients is not None and len(own - self._arrived(step, step.gradients, window)) < 2:
-            return
-        yield Example(
+            return None
+        return Example(
             (),
             moved,
             {**context, "judged": "together"},

@@ -47,6 +47,9 @@ class TrainedLeadsCopy(Relation):
     name = "trained-leads-copy"
     needs = frozenset({"step", "forward", "scalar", _SLOW, _LEFT})
     wakes = frozenset({f"scalar {_SLOW}", "forward"})
+    repeats = 1
+    looks = frozenset({"forward"})
+    reads = frozenset({"module", f"scalar {_SLOW}", f"scalar {_FAST}", f"scalar {_LEFT}"})
     severity = "warning"
     priority = 15
     cause = "the trained network and its target, or its average, are exchanged in the call or the loop that moves one towards the other"
@@ -56,6 +59,10 @@ class TrainedLeadsCopy(Relation):
         self._last: dict[str, _Look] = {}
         self._times: dict[str, int] = {}
         self._used: set[str] = set()  # what was called: weights that are only kept may be a place to come back to
+
+    def kept(self) -> object:
+        """Nothing: of windows that it does not read it says nothing."""
+        return ()
 
     def see(self, window: Window) -> Iterator[Example]:
         for name in ("forward", "module"):

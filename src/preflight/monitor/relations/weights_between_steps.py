@@ -32,24 +32,20 @@ class WeightsBetweenSteps(Relation):
 
     name = "weights-between-steps"
     needs = frozenset({"step", "state", "load_state_dict", "collective"})
-    wakes = frozenset({"step"})
+    wakes = frozenset({"parameters before a step"})
     priority = 13
     cause = "something other than the optimizer writes to the parameters: an alias or view that is changed in place, a hook, faulty memory"
     advice = "search for in-place changes under no_grad() or through .data, and compare the parameter after a step with that before the next"
 
     def __init__(self) -> None:
-        self._after: dict[int, State] = {}
         self._quiet: dict[int, int] = {}
         self._hand: set[int] = set()
         self._suspected: dict[int, tuple[str, ...]] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
-            known = self._after.pop(step.optimizer, None)
-            if step.before is not None and known is not None and step.optimizer not in self._hand:
-                yield from self._judge(step, known, window)
-            if step.after is not None:
-                self._after[step.optimizer] = step.after
+            if step.before is not None and step.left is not None and step.optimizer not in self._hand:
+                yield from self._judge(step, step.left, window)
 
     def _judge(self, step: Step, after: State, window: Window) -> Iterator[Example]:
         assert step.before is not None

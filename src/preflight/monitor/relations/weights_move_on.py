@@ -94,7 +94,7 @@ class WeightsMoveOn(Relation):
     def _stepped(self, index: int, state: State) -> None:
         """Keep the norms after a step: of most, only until the next one."""
         known = self._after.pop(index, None)
-        if known is not None and (known.ids != state.ids or not all(state.norm)):
+        if known is not None and (known.ids != state.ids or not (state.sound or all(state.norm))):
             self._last.update(_norms(known))
         self._after[index] = state  # the one that is told last stands last
 
@@ -112,7 +112,9 @@ class WeightsMoveOn(Relation):
         after, first = self._after.get(index), self._begun[1]
         if self._done.get(index, 0) < _STEPS or len(self._after) != 1 or after is None or after.ids != state.ids:
             return False
-        if not all(after.norm) or not all(state.norm) or any(map(eq, state.norm, first)):
+        if not (after.sound or all(after.norm)) or not (state.sound or all(state.norm)):
+            return False
+        if any(map(eq, state.norm, first)):
             return False
         rest: int = sum(map(eq, after.norm, first))
         return self._counted[1] - rest >= 2

@@ -30,24 +30,20 @@ class WeightsPutBack(Relation):
 
     name = "weights-put-back"
     needs = frozenset({"step", "state", "forward", "load_state_dict"})
-    wakes = frozenset({"step"})
+    wakes = frozenset({"parameters before a step"})
     severity = "warning"
     priority = 12
     cause = "averaged weights were copied into the model for an evaluation, and the trained ones were not copied back"
     advice = "restore the stored weights after the evaluation, or evaluate a copy of the model"
 
     def __init__(self) -> None:
-        self._after: dict[int, State] = {}
         self._quiet: dict[int, int] = {}
         self._hand: set[int] = set()
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
-            known = self._after.pop(step.optimizer, None)
-            if step.before is not None and known is not None and step.optimizer not in self._hand:
-                yield self._judge(step, known, window)
-            if step.after is not None:
-                self._after[step.optimizer] = step.after
+            if step.before is not None and step.left is not None and step.optimizer not in self._hand:
+                yield self._judge(step, step.left, window)
 
     def _judge(self, step: Step, after: State, window: Window) -> Example:
         assert step.before is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from preflight.monitor.window import Call, Window
 
@@ -14,6 +14,7 @@ class _Known:
 
     def __init__(self, before: _Known | None = None) -> None:
         self.called: dict[str, int] = before.called if before else {}
+        self.latest: int = before.latest if before else -1  # the number of the last of these calls
         self.fed: set[str] = before.fed if before else set()
         self.inner: set[str] = before.inner if before else set()
         self.habit: int = before.habit if before else 0
@@ -29,16 +30,16 @@ class _Known:
         within = [modules[bisect_right(numbers, one.q) : bisect_left(numbers, one.e)] for one in roots]
         inside = within[0] if len(within) == 1 else sorted({call.q: call for one in within for call in one}.values())
         calls = [*roots, *inside]
-        took = {call.object for call in calls}
+        last = {call.object: call.q for call in calls}
+        took = set(last)
         if not took <= self.called.keys():
             known.inner = self.inner.union(*(_outer(name) for name in took - self.called.keys()))
-        known.called = {**self.called}
-        for call in calls:
-            if call.q > known.called.get(call.object, -1):
-                known.called[call.object] = call.q
+        known.called = {**self.called, **last}
+        if len(within) != 1 or calls[0].q <= self.latest:  # else they came one after the other, and after all before
+            known.called.update(_latest(calls, self.called))
+        known.latest = max([self.latest, *(one[-1].q for one in (roots, inside) if one)])
         inputs = {seen.call: seen.requires_grad for seen in window.tensors if seen.position == "in0"}
-        last = {call.object: inputs.get(call.q) for call in calls}
-        known.fed = (self.fed - took).union(name for name, needs in last.items() if needs is False)
+        known.fed = (self.fed - took).union([name for name, q in last.items() if inputs.get(q) is False])
         known.habit += took != self.took or known.fed != self.fed
         known.took = took
         known.passes.update({call.object.partition(".")[0] for call in roots})
@@ -91,12 +92,12 @@ class Flow:
         roots = [call for call in window.named("forward") if _trains(call)]
         flow.seen = bool(modules)
         flow._known = self._known.after(roots, modules, window) if modules else self._known
-        flow._root = {**self._root, **{call.object.partition(".")[0]: call.q for call in roots}}
-        flow.roots = (
-            self.roots
-            if all(call.object in self.roots for call in roots)
-            else self.roots.union(call.object for call in roots)
-        )
+        flow._root, flow.roots = self._root, self.roots
+        if roots:
+            names = [call.object for call in roots]
+            flow._root = {**self._root, **{call.object.partition(".")[0]: call.q for call in roots}}
+            if not self.roots.issuperset(names):
+                flow.roots = self.roots.union(names)
         return flow
 
     def between(self, module: str, since: int, until: int) -> bool:
@@ -122,6 +123,14 @@ def flow_of(window: Window) -> Flow:
         before: Flow = window.run.flow or Flow()
         window.flow = window.run.flow = before.after(window)
     found: Flow = window.flow
+    return found
+
+
+def _latest(calls: list[Call], before: Mapping[str, int]) -> dict[str, int]:
+    """By module, the number of its last call, which may be one of those before."""
+    found: dict[str, int] = {}
+    for call in calls:
+        found[call.object] = max(call.q, found.get(call.object, before.get(call.object, -1)))
     return found
 
 

@@ -11,6 +11,7 @@ from preflight.monitor.window import Call, Window
 _MOST_CALLS = 4096
 _RARE = frozenset({"scheduler.step", "load_state_dict"})
 """What most iterations do not have: in those without it, only the steps are counted."""
+_STEPS = frozenset({"step", "scaler.step"})
 
 
 class Advance(NamedTuple):
@@ -45,24 +46,27 @@ class Schedules:
         self._tried: dict[int, int] = {}
         self._full = 256
 
-    def see(self, window: Window) -> Iterator[Advance]:
+    def see(self, window: Window) -> list[Advance]:
         """The steps of schedulers in a window, in order."""
-        if _RARE.isdisjoint(window.names()):
-            for name in ("step", "scaler.step"):
-                for call in window.named(name):
+        found: list[Advance] = []
+        names = window.names()
+        if _RARE.isdisjoint(names):
+            for name in _STEPS & names.keys():
+                for call in names[name]:
                     self._stepped(call)
             self._calls += window.plain
         else:
             for call in window.plain:
-                yield from self._take(call)
+                found += self._take(call)
                 self._calls.append(call)
         if len(self._calls) > self._full:
             oldest = min(self._last.values(), default=-1)
             self._calls = [one for one in self._calls if one.q > oldest][-_MOST_CALLS:]
             self._full = max(256, 2 * len(self._calls))
+        return found
 
     def _take(self, call: Call) -> Iterator[Advance]:
-        if call.name in ("step", "scaler.step"):
+        if call.name in _STEPS:
             self._stepped(call)
         elif call.name == "load_state_dict" and call.object.startswith("optimizer"):
             self._steps[optimizer_number(call)] = self._tried[optimizer_number(call)] = 0
@@ -91,7 +95,7 @@ def advances_of(window: Window) -> list[Advance]:
     if window.advances is None:
         if window.run.schedules is None:
             window.run.schedules = Schedules()
-        window.advances = list(window.run.schedules.see(window))
+        window.advances = window.run.schedules.see(window)
     found: list[Advance] = window.advances
     return found
 

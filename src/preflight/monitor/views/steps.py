@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from functools import lru_cache
 
 from preflight.monitor.window import Call, State, Window
@@ -25,13 +24,14 @@ class Step:
         gradients: The gradients just before.
         before: Its parameters just before, where they were taken.
         after: Its parameters just after.
+        left: Those just after its step before.
         cleared: States of gradients when a backward pass began since its step before.
         since: The number at which its step before ended, -1 without one.
     """
 
     __slots__ = (
         *("_by_name", "after", "before", "between", "call", "cleared", "closure"),
-        *("done", "gradients", "kind", "optimizer", "since"),
+        *("done", "gradients", "kind", "left", "optimizer", "since"),
     )
 
     def __init__(self, call: Call, optimizer: int, done: int, since: int, between: list[Call]) -> None:
@@ -45,6 +45,7 @@ class Step:
         self.gradients: State | None = None
         self.before: State | None = None
         self.after: State | None = None
+        self.left: State | None = None
         self.cleared: list[State] = []
         self._by_name: dict[str, list[Call]] | None = None
 
@@ -100,30 +101,42 @@ def _kind(subject: str) -> str:
 
 
 class Steps:
-    """Follows the windows of one rank and finds the steps in them."""
+    """Follows the windows of one rank and finds the steps in them.
+
+    Attributes:
+        made: How many steps were made so far, of all optimizers.
+    """
 
     def __init__(self) -> None:
+        self.made = 0
         self._calls: list[Call] = []
         self._numbers: list[int] = []  # of the calls
         self._in_order = True
         self._states: list[State] = []
+        self._late: list[State] = []  # of these, such as came after the last steps of all optimizers
         self._counts: dict[int, int] = {}
         self._last: dict[int, int] = {}
+        self._left: dict[int, State | None] = {}  # by optimizer: what its last step left
 
-    def see(self, window: Window) -> Iterator[Step]:
+    def see(self, window: Window) -> list[Step]:
         """The steps of a window, in order."""
         self._take(window)
+        found = []
         for call in window.named("step"):
             index = optimizer_number(call)
             since = self._last.get(index, -1)
             count = self._counts.get(index, 0)
             step = Step(call, index, count, since, self._between(since, call.q))
-            if self._states:
-                self._around(step, since, window)
-            yield step
+            step.left = self._left.get(index)
+            if self._late or since < 0:
+                self._around(step, window)
+            found.append(step)
             self._counts[index] = count + 1
             self._last[index] = call.e
+            self._left[index] = step.after
+        self.made += len(found)
         self._forget()
+        return found
 
     def _take(self, window: Window) -> None:
         numbers = [call.q for call in window.plain]
@@ -131,17 +144,19 @@ class Steps:
             self._in_order = False  # threads of one process may tell of two iterations at once
         self._calls += window.plain
         self._numbers += numbers
-        self._states += window.states
+        if window.states:
+            self._states += window.states
+            self._late += window.states
 
     def _between(self, since: int, until: int) -> list[Call]:
         if self._in_order:
             return self._calls[bisect_right(self._numbers, since) : bisect_left(self._numbers, until)]
         return [one for one in self._calls if since < one.q < until]
 
-    def _around(self, step: Step, since: int, window: Window) -> None:
+    def _around(self, step: Step, window: Window) -> None:
         """Find the states before and after a step among those since the one before."""
-        number = step.call.q
-        for state in self._states:
+        number, since = step.call.q, step.since
+        for state in self._late if since >= 0 else self._states:
             if state.q <= since:
                 continue
             if state.moment == "before_backward":
@@ -158,9 +173,11 @@ class Steps:
 
     def _forget(self) -> None:
         """Keep what came after the oldest of the last steps."""
+        oldest = min(self._last.values()) if self._last else -1
+        if self._late:
+            self._late = [one for one in self._late if one.q > oldest][-_MOST_STATES:]
         if len(self._calls) <= 64 and len(self._states) <= 16:
             return
-        oldest = min(self._last.values(), default=-1)
         if self._in_order:
             gone = max(bisect_right(self._numbers, oldest), len(self._numbers) - _MOST_CALLS)
             del self._calls[:gone], self._numbers[:gone]
@@ -176,7 +193,8 @@ def steps_of(window: Window) -> list[Step]:
     if window.steps is None:
         if window.run.follower is None:
             window.run.follower = Steps()
-        window.steps = list(window.run.follower.see(window))
+        window.made = window.run.follower.made
+        window.steps = window.run.follower.see(window)
     found: list[Step] = window.steps
     return found
 

@@ -14,7 +14,7 @@ Value = tuple[float | None, int | None]
 
 def total_norm(state: State) -> float:
     """Return the norm over all variables of a state."""
-    known = state.norm if None not in state.norm else [norm for norm in state.norm if norm is not None]
+    known = state.norm if state.sound or None not in state.norm else [norm for norm in state.norm if norm is not None]
     total = math.hypot(*known)
     # What is no number stays so, beside what is infinite, too.
     return total if math.isfinite(total) or not any(map(math.isnan, known)) else math.nan  # type: ignore[arg-type]
