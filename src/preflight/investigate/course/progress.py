@@ -216,7 +216,7 @@ class Progress:
         behind = event.hit.line + _SET_UP
         # Who counts steps, and counts none behind it, may save as it gives up.
         counted = self.case.steps_in.get(file)
-        gave_up = bool(counted) and counted[-1].line < event.hit.line
+        gave_up = counted is not None and counted[-1].line < event.hit.line
         return self._last.done(file, behind, [name for name in _DONE if not (gave_up and name == _SAVED)])
 
     def _printed_by_a_library(self, event: Event) -> bool:

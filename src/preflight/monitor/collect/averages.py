@@ -17,7 +17,7 @@ def look(recorder: Recorder, module: Any, name: str) -> None:
     kind = getattr(sys.modules.get("torch.optim.swa_utils"), "AveragedModel", None)
     if kind is None or not isinstance(module, kind):
         return
-    count = getattr(module, "n_averaged", None)
+    count: Any = getattr(module, "n_averaged", None)
     if type(count) not in plain_types(recorder.torch) or count.numel() != 1 or impossible(recorder.torch):
         return
     head = recorder.head()

@@ -96,10 +96,10 @@ class Roster:
         """How many variables of each optimizer have a gradient, for those optimizers of which one has."""
         found: dict[int, int] = {}
         there = [ref() for ref in self._trained]
-        if not any(map(is_, there, repeat(None))) and all(map(_leaf, there)):
-            # As nearly always, all are there, and none has a gradient: asked without a loop of the interpreter's.
-            if all(map(is_, map(_gradient, there), repeat(None))):
-                return found
+        # As nearly always, all are there, and none has a gradient: asked without a loop of the interpreter's.
+        whole = not any(map(is_, there, repeat(None))) and all(map(_leaf, there))
+        if whole and all(map(is_, map(_gradient, there), repeat(None))):
+            return found
         for tensor, optimizer in zip(there, self._owners, strict=True):
             if tensor is not None and tensor.is_leaf and tensor.grad is not None:
                 found[optimizer] = found.get(optimizer, 0) + 1

@@ -61,7 +61,8 @@ class GatheredGradientsUsed(Relation):
         if self._over:
             return
         passes = window.named("backward")
-        for row in sorted([*_calls(window), *window.states], key=ORDER):
+        rows: list[Call | State] = [*_calls(window), *window.states]
+        for row in sorted(rows, key=ORDER):
             if isinstance(row, State):
                 yield from self._state(row, window)
             elif row.name in ("step", "scaler.step"):

@@ -46,7 +46,7 @@ class Resting:
 
     def as_seen(self, index: int, state: State) -> bool:
         """Whether a state shows all that was seen of an optimizer, and as it was."""
-        seen = self._bits.get(index)
+        seen = self._bits.get(index) or {}
         now = dict(zip(state.ids, state.bits or (), strict=False))
         return (
             bool(seen)
