@@ -80,9 +80,9 @@ class Backwards:
         seen: dict[str, Any] = {"dtype": dtype_of(first), "numel": first.numel(), "roots": len(roots)}
         if kwargs.get("retain_graph"):
             seen["retain_graph"] = True
-        kept = _kept(*args, **kwargs)
-        if kept is not None:
-            with recorder.work("chained"):
+        with recorder.work("chained"):
+            kept = _kept(*args, **kwargs)
+            if kept is not None:
                 self.chained.look(first, kept, seen)
         self.unstepped.passes()
         left: dict[int, int] = {}

@@ -69,9 +69,7 @@ class StepsCome(Relation):
         self._went_on = 0  # steps, and what else comes once something was trained
         self._epochs: dict[str, int] = {}
         self._resting = Resting()
-        self._looked: dict[
-            int, int
-        ] = {}  # by optimizer, how far the training had gone on when it was last seen to rest
+        self._looked: dict[int, int] = {}  # by optimizer: how far the training had gone on when it was last looked at
 
     def kept(self) -> object:
         """Nothing: of optimizers that wait for their first step it never sleeps (see ``quiet``)."""

@@ -46,10 +46,7 @@ class Resting:
 
     def as_seen(self, index: int, state: State) -> bool:
         """Whether a state shows all that was seen of an optimizer, and as it was."""
-        seen = self._bits.get(index) or {}
+        seen = self._bits.get(index, {})
         now = dict(zip(state.ids, state.bits or (), strict=False))
-        return (
-            bool(seen)
-            and self._same.get(index, 0) >= 0
-            and all(bits is not None and now.get(ident) == bits for ident, bits in seen.items())
-        )
+        same = all(bits is not None and now.get(ident) == bits for ident, bits in seen.items())
+        return bool(seen) and same and self._same.get(index, 0) >= 0
