@@ -12,6 +12,7 @@ from .dropped import drops
 
 _MOST_NODES = 8000
 _MOST_WRITTEN = 8  # attentions that are written out and looked at
+_MOST_USES = 64  # operations on the way from the weights of an attention to what is done with them
 _END = 1 << 64
 _MASKED = -1e4
 """What is added to scores of attention that are not to count is below this."""
@@ -148,16 +149,22 @@ class Graph:
         A view may lay a single column out as a row: what the product is given must be as wide as the result. What einsum
         does lays axes out for a product before it views them as three: of these the last ones are those of the product.
         """
-        found, uses = [], [(place, list(range(result.dim())), False)]
-        for at, axes, viewed in uses:  # grows as it goes
-            for above in self._above.get(at, ()):
-                name = self.names[above]
-                if name in _LAYING and not viewed:
-                    uses.append((above, _laid_out(self.nodes[above], name, axes), viewed))
-                elif name in _KEEPING:
-                    uses.append((above, axes, viewed or name in _VIEWS))
-                else:
-                    found.append(self._gone_over(above, at, axes, result))
+        found: list[int] = []
+        axes, viewed = list(range(result.dim())), False
+        open_ = [(above, place, axes, viewed) for above in reversed(self._above.get(place, ()))]
+        for _ in range(_MOST_USES):
+            if not open_:
+                break
+            above, at, axes, viewed = open_.pop()
+            name = self.names[above]
+            if name in _LAYING and not viewed:
+                axes = _laid_out(self.nodes[above], name, axes)
+            elif name in _KEEPING:
+                viewed = viewed or name in _VIEWS
+            else:
+                found.append(self._gone_over(above, at, axes, result))
+                continue
+            open_ += [(more, above, axes, viewed) for more in reversed(self._above.get(above, ()))]
         return found
 
     def _gone_over(self, product: int, weights: int, axes: list[int], result: Any) -> int:
