@@ -37,11 +37,8 @@ class AveragesAreWhole(Relation):
         self._copies = Copies()
         self._seen: Counter[int] = Counter()
         self._moved: Counter[int] = Counter()
-        self._resting: tuple[list[int], int, list[int]] = (
-            [],
-            -1,
-            [],
-        )  # of some variables, at a change of them: see _rest
+        # Variables, at which change of them they were looked at, and those of them that no optimizer steps.
+        self._resting: tuple[list[int], int, list[int]] = [], -1, []
 
     def see(self, window: Window) -> Iterator[Example]:
         for look in looks_of(window):

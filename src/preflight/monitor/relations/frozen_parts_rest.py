@@ -42,7 +42,7 @@ class FrozenPartsRest(Relation):
             if state.bits is None:
                 continue
             if state.what == "parameter":
-                if not self._moving.issuperset(state.ids):  # of what moves no more is asked
+                if not self._moving.issuperset(state.ids):  # of what was seen to move, nothing more is asked
                     self._moving.update(self._frozen.take(state).moved)
             elif state.what == "buffer" and state.moment == "after_step":
                 yield self._judge(state, window)
