@@ -48,8 +48,8 @@ class StepUpdates(Relation):
     Judged by fingerprints for each parameter where they were taken, and by norms for all together in every step.
     Steps with a rate of zero are left out, or of less than a thousandth of what it was, as at the end of a schedule, and so
     are gradients that are mere rounding beside the others of the step: the bias of a layer in front of a normalisation has one, and an update of its size leaves no trace.
-    So does that of a loss that has come to its end, and that of layers which hardly any gradient reaches; SGD, whose rate
-    tells how large its update is, may have one that is too small even for the whole precision of its weights.
+    So does that of a loss that has come to its end, and that of layers which hardly any gradient reaches; SGD at its largest
+    rate, which tells how large its update is, may have one that is too small even for the whole precision of its weights.
     What is not finite any more stays so whatever is added to it, and is not judged either: other relations tell of it.
     A parameter that stays as it is although it has a gradient is not the one that the optimizer updates, its update is
     smaller than the resolution of its dtype, or something puts the old value back.
@@ -158,6 +158,8 @@ class StepUpdates(Relation):
         found = set()
         own = step.call.object + "."
         rate = max((one for name, one in self._rates.items() if name.startswith(own)), default=0.0)
+        if any(one > rate for name, one in self._largest.items() if name.startswith(own)):
+            rate = 0.0  # it is the schedule that made the updates so small
         sizes = dict(zip(step.after.ids, step.after.norm, strict=True)) if step.kind == "SGD" and step.after else {}
         for ident, norm in zip(gradients.ids, gradients.norm, strict=True):
             about = window.run.variables.get(ident)
