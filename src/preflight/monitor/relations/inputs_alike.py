@@ -41,7 +41,7 @@ class InputsAlike(Relation):
     severity = "warning"
     priority = 46
     least = 2
-    asked = ("parameters",)
+    asked = ("what_is_trained",)
     learns = True
     shared = False
     bounded = True
@@ -57,7 +57,7 @@ class InputsAlike(Relation):
         for seen in window.tensors:
             call = calls.get(seen.call)
             if call is not None and seen.position == "in0":
-                yield from self._scale(call, seen, {"parameters": parts_of(window)})
+                yield from self._scale(call, seen, {"what_is_trained": parts_of(window)})
         if steps_of(window):
             yield from self._changes(window)
 
@@ -94,7 +94,7 @@ class InputsAlike(Relation):
             if _LOOKS <= len(bits) <= _EARLY:
                 value = _SAME if len(set(bits[-_LOOKS:])) == 1 else _DIFFER
                 yield Example(
-                    (name, "input"), True, {"parameters": parts_of(window)}, (call.object,), call=call, value=value
+                    (name, "input"), True, {"what_is_trained": parts_of(window)}, (call.object,), call=call, value=value
                 )
 
     @classmethod

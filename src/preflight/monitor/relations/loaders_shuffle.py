@@ -26,7 +26,7 @@ class LoadersShuffle(Relation):
     wakes = frozenset({"loader.new", "batch"})
     severity = "warning"
     priority = 45
-    asked = ("ranks", "parameters")
+    asked = ("ranks", "what_is_trained")
     learns = True
     shared = False
     cause = "shuffle=True or the sampler is missing where the loader is made"
@@ -45,7 +45,7 @@ class LoadersShuffle(Relation):
             times = self._times[name] = self._times.get(name, 0) + 1
             if times <= _EARLY:
                 ranks = "one" if window.run.world == 1 else "several"
-                context = {"ranks": ranks, "parameters": parts_of(window)}
+                context = {"ranks": ranks, "what_is_trained": parts_of(window)}
                 yield Example((name,), True, context, (name,), value=self._orders[name])
 
     @classmethod

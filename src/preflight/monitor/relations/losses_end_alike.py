@@ -42,7 +42,7 @@ class LossesEndAlike(Relation):
     wakes = frozenset({"backward", "step"})
     severity = "warning"
     priority = 40
-    asked = ("passes", "scaled", "parameters")
+    asked = ("passes", "scaled", "what_is_trained")
     learns = True
     shared = False
     cause = "the loss is put together in another way than in the runs this was learnt from"
@@ -87,7 +87,7 @@ class LossesEndAlike(Relation):
                 context = {
                     "passes": "several" if counts[place] > 1 else "one",
                     "scaled": self._scaled,
-                    "parameters": parts_of(window),
+                    "what_is_trained": parts_of(window),
                 }
                 yield Example((self._places[place],), True, context, ("loss",), call=call, value=" ".join(end))
 

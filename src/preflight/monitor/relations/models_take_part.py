@@ -33,7 +33,7 @@ class ModelsTakePart(Relation):
     wakes = frozenset({"step"})
     severity = "warning"
     priority = 37
-    asked = ("parameters",)
+    asked = ("what_is_trained",)
     learns = True
     shared = False
     bounded = True
@@ -57,7 +57,7 @@ class ModelsTakePart(Relation):
         if self._times < _SINCE or not self._ever:
             return
         value = f"{_listed(self._always)}{_BESIDE}{_listed(self._ever)}"
-        context = {"parameters": parts_of(window)}
+        context = {"what_is_trained": parts_of(window)}
         yield Example(
             ("training",), True, context, tuple(sorted(self._ever)), call=window.named("step")[-1], value=value
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Premise, Relation
+from preflight.monitor.scope import parts_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import State, Variable, Window
@@ -46,6 +47,7 @@ class ParametersAlike(Relation):
     wakes = frozenset({"step"})
     severity = "warning"
     priority = 39
+    asked = ("what_is_trained",)
     learns = True
     shared = False
     least = 2
@@ -80,16 +82,17 @@ class ParametersAlike(Relation):
         return looks
 
     def _as_at_first(
-        self, what: str, told: Iterable[tuple[str, str, tuple[str, ...]]], step: Step
+        self, what: str, told: Iterable[tuple[str, str, tuple[str, ...]]], step: Step, window: Window
     ) -> Iterator[Example]:
         """What is told of parameters while it is as it was at the first look: what comes after is a plan's."""
+        context = {"what_is_trained": parts_of(window)}
         for pattern, found, names in told:
             if self._first.setdefault((pattern, what), found) == found:
-                yield Example((pattern, what), True, {}, names, call=step.call, value=found)
+                yield Example((pattern, what), True, context, names, call=step.call, value=found)
 
     def _roles(self, window: Window, step: Step) -> Iterator[Example]:
         told = [(one.name, _role(one)) for one in window.run.variables.values() if one.kind == "parameter"]
-        yield from self._as_at_first("role", _together(told), step)
+        yield from self._as_at_first("role", _together(told), step, window)
 
     def _gradients(self, window: Window, step: Step) -> Iterator[Example]:
         assert step.gradients is not None
@@ -107,7 +110,7 @@ class ParametersAlike(Relation):
         for part, words in told.items():
             word = next(iter(words)) if len(words) == 1 else _VARIED
             if word != _UNKNOWN and words != {_UNKNOWN, _GETS} and len(self._owners[part]) == 1:
-                yield from self._as_at_first("gradients", [(part, word, (part.removeprefix(_ALL),))], step)
+                yield from self._as_at_first("gradients", [(part, word, (part.removeprefix(_ALL),))], step, window)
 
     def _movement(self, window: Window, steps: list[Step]) -> Iterator[Example]:
         for step in steps:
@@ -130,11 +133,12 @@ class ParametersAlike(Relation):
             before, steps = self._known.get(ident, (0, None))
             if steps == done:
                 told.append((window.run.name(ident), _RESTS if bits == before else _MOVES))
+        context = {"what_is_trained": parts_of(window)}
         for pattern, found, names in _together(told):
             past = self._past_of.setdefault(pattern, [])
             past.append(found)
             if _SAME <= len(past) <= _EARLY + _SAME and len(set(past)) == 1:
-                yield Example((pattern, "between steps"), True, {}, names, call=step.call, value=found)
+                yield Example((pattern, "between steps"), True, context, names, call=step.call, value=found)
 
     @classmethod
     def follows_from(cls, subject: Mapping[str, Any]) -> Iterator[tuple[Premise, ...]]:

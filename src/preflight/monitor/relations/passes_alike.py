@@ -7,6 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.scope import parts_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window
@@ -37,6 +38,7 @@ class PassesAlike(Relation):
     priority = 38
     least = 2
     support = 2
+    asked = ("what_is_trained",)
     learns = True
     shared = False
     cause = "eval(), train(), no_grad() or detach() stands in another place than in the runs this was learnt from"
@@ -50,14 +52,14 @@ class PassesAlike(Relation):
         passes: dict[str, list[Call]] = {}
         for call in window.named("forward"):
             passes.setdefault(pattern_of(call.object), []).append(call)
-        stepped = bool(steps_of(window))
+        stepped, context = bool(steps_of(window)), {"what_is_trained": parts_of(window)}
         for name, calls in passes.items():
-            yield from self._modes(name, calls)
+            yield from self._modes(name, calls, context)
             if stepped:
-                yield from self._recorded(name, calls)
+                yield from self._recorded(name, calls, context)
 
     @staticmethod
-    def _modes(name: str, calls: list[Call]) -> Iterator[Example]:
+    def _modes(name: str, calls: list[Call], context: dict[str, Any]) -> Iterator[Example]:
         for call in [call for call in calls if not call.context.startswith("grad")][:_MOST]:
             told = call.args or {}
             if not told.get("training"):
@@ -68,9 +70,9 @@ class PassesAlike(Relation):
                 value += " with norms of the batch" if told.get("norms") and not told.get("norm") else ""
             else:
                 continue
-            yield Example((name, "mode"), True, {}, (call.object,), call=call, value=value)
+            yield Example((name, "mode"), True, context, (call.object,), call=call, value=value)
 
-    def _recorded(self, name: str, calls: list[Call]) -> Iterator[Example]:
+    def _recorded(self, name: str, calls: list[Call], context: dict[str, Any]) -> Iterator[Example]:
         times = self._times[name] = self._times.get(name, 0) + 1
         recorded = [call for call in calls if call.context.startswith("grad")]
         if recorded:
@@ -80,7 +82,7 @@ class PassesAlike(Relation):
             return
         value = "with gradients" if ever else "without gradients"
         call = (recorded or calls)[0]
-        yield Example((name, "gradients"), True, {}, (call.object,), call=call, value=value)
+        yield Example((name, "gradients"), True, context, (call.object,), call=call, value=value)
 
     @classmethod
     def trivial(cls, subject: Mapping[str, Any]) -> bool:

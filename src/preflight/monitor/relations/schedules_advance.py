@@ -31,7 +31,7 @@ class SchedulesAdvance(Relation):
     wakes = frozenset({"step", "loop", "scheduler.step"})
     severity = "warning"
     priority = 47
-    asked = ("parameters",)
+    asked = ("what_is_trained",)
     learns = True
     shared = False
     least = 2
@@ -54,7 +54,12 @@ class SchedulesAdvance(Relation):
             elif call.name == "loop" and self._again(call):
                 value = _ADVANCED if self._advanced else _NOT_YET
                 yield Example(
-                    ("of the training",), True, {"parameters": parts_of(window)}, (call.object,), call=call, value=value
+                    ("of the training",),
+                    True,
+                    {"what_is_trained": parts_of(window)},
+                    (call.object,),
+                    call=call,
+                    value=value,
                 )
 
     def _again(self, call: Call) -> bool:
