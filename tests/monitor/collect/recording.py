@@ -17,6 +17,7 @@ class Kept:
     """A sink that keeps rows."""
 
     dropped = spent_ns = 0
+    copies = False
 
     def __init__(self) -> None:
         self.rows: dict[str, list[tuple[Any, ...]]] = {}

@@ -102,6 +102,7 @@ class Rows:
     """A sink that keeps the kinds of rows, and what was told of troubles."""
 
     dropped = spent_ns = 0
+    copies = False
 
     def __init__(self) -> None:
         self.kinds: list[str] = []

@@ -227,14 +227,25 @@ def checksum(torch: Any, tensors: Sequence[Any]) -> list[int] | None:
         return None
     if any(not tensor.is_contiguous() or tensor.storage_offset() * each & 7 for tensor in tensors):
         return None
-    count, width, _ = _grid(size)
     flat = tensors[0].view(-1) if len(tensors) == 1 else torch.stack(tensors).view(-1)
-    numbers = words = flat.view(torch.int64).view(len(tensors), size >> 3)
+    return of_words(torch, flat.view(torch.int64).view(len(tensors), size >> 3), size)
+
+
+def of_words(torch: Any, words: Any, size: int) -> list[int]:
+    """Compute the numbers of tensors of one size that are the rows of a matrix of words on a CPU.
+
+    Args:
+        torch: The torch that is loaded.
+        words: The matrix; it is not changed.
+        size: The bytes of each row.
+    """
+    count, width, _ = _grid(size)
+    numbers = words
     keys = _single.get(size)
     if keys is None:
         if len(_single) >= _PLANS:
             _single.clear()
-        keys = _single[size] = _planned(torch, tensors[0].device, [size], [tensors[0].dtype]).keys[1:]
+        keys = _single[size] = _planned(torch, words.device, [size], [words.dtype]).keys[1:]
     if count:
         grid = words[:, : count * width].unflatten(1, (count, width))
         numbers = torch.cat([words[:, count * width :], grid.sum(2), grid.sum(1)], 1)

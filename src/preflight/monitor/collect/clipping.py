@@ -6,8 +6,6 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import repeat
-from operator import attrgetter, is_
 from types import GeneratorType
 from typing import Any
 
@@ -17,8 +15,6 @@ from .patching import Patches, watched
 from .places import from_program
 from .recorder import Recorder
 from .variables import Variables
-
-_gradient = attrgetter("grad")
 
 
 class Clipping:
@@ -87,16 +83,10 @@ class Clipping:
         optimizers = sorted(owners)
         return {
             "parameters": len(clipped),
-            "gradients": self._with_gradient(clipped),
+            "gradients": sum(getattr(one, "is_leaf", False) and one.grad is not None for one in clipped),
             "optimizers": optimizers,
             "of": [owners[one] for one in optimizers],
         }
-
-    def _with_gradient(self, clipped: list[Any]) -> int:
-        """How many of some parameters have a gradient; one that is no leaf would warn where it is asked for it."""
-        tensor = self.recorder.torch.Tensor
-        leaves = [one for one in clipped if isinstance(one, tensor) and one.is_leaf]
-        return len(leaves) - sum(map(is_, map(_gradient, leaves), repeat(None)))
 
     def _before_norm(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         limit = kwargs.get("max_norm", args[1] if len(args) > 1 else None)

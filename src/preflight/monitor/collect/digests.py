@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from .columns import TABLES
+from .copied import copied
 from .digest import samples
 from .entry import Entry
 from .pending import Pending, to_host
-from .plain import DEVICES, Outside, impossible, parts, simple
+from .plain import DEVICES, Outside, apart, impossible, parts, simple
 from .recorder import Recorder
 
 _MOST = 8
@@ -21,6 +22,7 @@ _OUT = tuple(f"out{position}" for position in range(_MOST))
 _NORM = list(TABLES["tensor"]).index("norm")
 _EVALUATED = 2  # passes of an evaluation whose inputs are measured
 _KNOWN = frozenset((float, type(None)))
+_NOTHING: tuple[Any, int, Any] = (None, 0, None)
 _DOT = range(1 << 13, 1 << 24)
 """Elements of a tensor whose norm a product with itself gives sooner: it adds up as fast as memory can be read."""
 
@@ -124,7 +126,7 @@ class Digests:
         self._gathered: list[tuple[Any, ...]] = []
         self._wanted = recorder.wants("tensor")
         self._sized = recorder.wants("norms of outputs")  # nothing else costs as much where a model has many parts
-        self._last: tuple[Any, int, Any] = (None, 0, None)
+        self._last = _NOTHING
         self._evaluated = (-1, 0)  # the iteration of the last evaluation, and how many passes it had
 
     def beginning(self, entry: Entry, args: Any) -> None:
@@ -173,14 +175,15 @@ class Digests:
 
     def _gather(self, call: int, name: str, position: str, tensor: Any, size: Any) -> None:
         recorder = self.recorder
-        kind, device = tensor.dtype, tensor.device
+        kind = tensor.dtype
         words = self._words
         word = words.get(kind)
         if word is None:
             word = words[kind] = dtype_of(tensor)
-        where = words.get(device)
-        if where is None:
-            where = words[device] = str(device)
+        where = "cpu"
+        if not tensor.is_cpu:  # to ask for a device makes an object each time
+            device = tensor.device
+            where = words.get(device) or words.setdefault(device, str(device))
         self._gathered.append((
             recorder.number(), recorder.iteration, recorder.step, call, name, position, word, [*tensor.shape],
             where, size, tensor.requires_grad,
@@ -191,10 +194,13 @@ class Digests:
         last, version, size = self._last
         if last is not None and last() is tensor and version == tensor._version:
             return size  # a container gives what its last part gave
-        if impossible(self.recorder.torch):
+        if apart(self.recorder.torch):
             return None
         size = self._at_once.norm(tensor)
-        return self._taken(tensor, [size] if size is not None else self._guarded([tensor]))[0]
+        if size is None:
+            return self._taken(tensor, self._guarded([tensor]))[0]
+        self._last = _NOTHING if tensor.is_inference() else (weakref.ref(tensor), tensor._version, size)
+        return size
 
     def _norms(self, found: list[Any]) -> list[Any]:
         """Start the norms: each a number, or a tensor without dimensions on its device, or None where there is none."""
@@ -223,13 +229,13 @@ class Digests:
 
     def _taken(self, last: Any, sizes: list[Any]) -> list[Any]:
         """Remember what was taken last; of an inference tensor nobody counts how often it was written to."""
-        self._last = (None, 0, None) if last.is_inference() else (weakref.ref(last), last._version, sizes[-1])
+        self._last = _NOTHING if last.is_inference() else (weakref.ref(last), last._version, sizes[-1])
         return sizes
 
     def hand_over(self) -> None:
         """Hand over the rows that were gathered, all their norms read at once."""
         rows, self._gathered = self._gathered, []
-        self._last = (None, 0, None)
+        self._last = _NOTHING
         awaited = [(place, row[_NORM]) for place, row in enumerate(rows) if type(row[_NORM]) not in _KNOWN]
         if not awaited:
             self.recorder.put_all("tensor", rows)
@@ -258,7 +264,12 @@ class Digests:
         shapes = [list(tensor.shape) for tensor in found]
         dtypes = [dtype_of(tensor) for tensor in found]
         indices = known.get("indices")
-        recorder.later(samples(found), lambda bits: [("batch", (*head, size, indices, list(bits), shapes, dtypes))])
+        copy = copied(recorder.torch, found) if recorder.may_copy() else None
+
+        def rows(bits: list[int | None]) -> list[tuple[str, tuple[Any, ...]]]:
+            return [("batch", (*head, size, indices, list(bits) if copy is None else copy, shapes, dtypes))]
+
+        recorder.later(samples(found) if copy is None else Pending([], lambda read: []), rows)
 
 
 def _stacked(torch: Any, sizes: list[Any]) -> Any:

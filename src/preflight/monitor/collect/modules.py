@@ -89,10 +89,10 @@ class Forwards:
         if self.compiling():
             return
         recorder = self.recorder
-        if recorder.detail:
-            self.sequences.hooked()  # first of all: also where nothing is told of this pass
         opened = self.thread.open
         if not opened:
+            if recorder.detail:
+                self.sequences.hooked()  # first of all: also where nothing is told of this pass
             self._begins(module, args, opened)
             return
         outermost = opened[0][0]()

@@ -35,10 +35,27 @@ def impossible(torch: Any) -> bool:
     Args:
         torch: The torch that is loaded.
     """
-    if torch.compiler.is_compiling():
-        return True
-    tracing, transformed, _ = (_asked or _ask(torch))[0]
-    return tracing() or transformed() is not None or capturing(torch)
+    return torch.compiler.is_compiling() or apart(torch)
+
+
+def apart(torch: Any) -> bool:
+    """Say the same where it is known that nothing is compiled, as in a hook on modules, which asks that first.
+
+    Args:
+        torch: The torch that is loaded.
+    """
+    # Where CUDA was never started nothing is captured, which is seen without a call.
+    return transformed(torch) or bool((_asked or _ask(torch))[0][2].get("_initialized", True) and capturing(torch))
+
+
+def transformed(torch: Any) -> bool:
+    """Say whether this thread traces, or is inside `torch.func`.
+
+    Args:
+        torch: The torch that is loaded.
+    """
+    tracing, transformation, _ = (_asked or _ask(torch))[0]
+    return tracing() or transformation() is not None
 
 
 def capturing(torch: Any) -> bool:

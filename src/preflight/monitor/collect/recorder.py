@@ -37,6 +37,10 @@ class Sink(Protocol):
         """Take several rows of a table."""
 
     @property
+    def copies(self) -> bool:
+        """Whether rows may hold copies of batches in the place of their fingerprints (see ``copied.py``)."""
+
+    @property
     def dropped(self) -> int:
         """Rows that could not be kept."""
 
@@ -147,6 +151,10 @@ class Recorder(Iterations):
         if self._sink is None:
             self._sink = self._open_sink(self)
         self._sink.put_all(kind, rows)
+
+    def may_copy(self) -> bool:
+        """Whether a row may hold a copy of a batch, of which the writer takes the fingerprints."""
+        return self._sink is not None and self._sink.copies
 
     def beside(self) -> int:
         """Nanoseconds of CPU time that the writer has spent beside the program."""

@@ -96,7 +96,7 @@ class Roster:
         """How many variables of each optimizer have a gradient, for those optimizers of which one has."""
         found: dict[int, int] = {}
         there = [ref() for ref in self._trained]
-        # As nearly always, all are there, and none has a gradient: asked without a loop of the interpreter's.
+        # Nearly always all are there, and none has a gradient: that is asked without a loop of the interpreter's.
         whole = not any(map(is_, there, repeat(None))) and all(map(_leaf, there))
         if whole and all(map(is_, map(_gradient, there), repeat(None))):
             return found

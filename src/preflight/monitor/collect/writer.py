@@ -18,6 +18,7 @@ from typing import Any
 
 from .background import Background
 from .columns import HEAVY, ITERATION, TABLES
+from .copied import told
 from .encode import block, payload
 from .losses import Losses
 from .segment import Segment
@@ -28,6 +29,8 @@ INTERVAL = 0.25
 """Seconds after which what waits is written."""
 MANY = 4096
 """Rows that are written without waiting, and at most so many in one block."""
+_COPIES = 1024
+"""Rows that wait up to which they may hold copies of batches."""
 LIMIT = 200_000
 """Rows, and entries of the long lists in them, that may wait: some 100 MB."""
 LAST_WORDS = 1024
@@ -82,6 +85,11 @@ class Writer:
                 self.put(kind, row)
         else:
             self._rows.extend([(kind, row) for row in rows])
+
+    @property
+    def copies(self) -> bool:
+        """Whether rows may hold copies of batches: so many wait only where the disk is slow that those may not, too."""
+        return len(self._rows) < _COPIES
 
     @property
     def error(self) -> str | None:
@@ -234,7 +242,7 @@ class Writer:
         batch = [take() for _ in range(min(len(self._rows), MANY))]
         self._lighten(batch)
         try:
-            data = block(payload(batch))
+            data = block(payload(told(batch)))
         except Exception as error:
             self._count_loss(batch, error)
             return True
