@@ -44,8 +44,7 @@ def apart(torch: Any) -> bool:
     Args:
         torch: The torch that is loaded.
     """
-    # Where CUDA was never started nothing is captured, which is seen without a call.
-    return transformed(torch) or bool((_asked or _ask(torch))[0][2].get("_initialized", True) and capturing(torch))
+    return transformed(torch) or capturing(torch)
 
 
 def transformed(torch: Any) -> bool:
