@@ -27,10 +27,11 @@ _DIFFER, _SAME = "differs from step to step", "is the same in each step"
 class InputsAlike(Relation):
     """The inputs of a model are of the scale that they had in the runs this was learnt from, and change from step to step.
 
-    Learnt of each model that the program calls, in the first eight looks: the root of the mean square of what it is given in training,
-    which may be up to four times as large or as small in another run; that of what it is given in evaluation, beside
-    that in training, where a difference of more than the half counts; and whether the inputs of steps are different ones. Where they are
-    the same three times in a row though they were not, something is drawn once that should be drawn each time.
+    Learnt of each model that the program calls, in the first eight looks: the root of the mean square of what it is given
+    in training, which may be four times as large or as small in another run; that of what it is given in evaluation,
+    beside that in training, of which two thirds or half as much again are told; and whether the inputs of steps are
+    different ones. Where they are the same three times in a row though they were not, something is drawn once that should
+    be drawn each time.
     Inputs that need gradients, and those of few numbers, are left out.
     """
 
