@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,14 @@ class Layer(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.act()
         return self.inner(x)  # type: ignore[no-any-return]
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that ran before in this process may have compiled something, for which the hooks would stay where they are."""
+    compiler = sys.modules.get("torch._dynamo.eval_frame")
+    if compiler is not None:
+        monkeypatch.setattr(compiler, "cached_backends", {})
 
 
 def there() -> tuple[int, int]:
