@@ -82,7 +82,7 @@ def test_an_expert_without_gradients_is_one_by_chance_and_all_are_a_mistake() ->
     cut = {**idle, "model.expert.0": None}
     assert not broken("parameters-alike", gradients(*[good] * 9), gradients(*[idle] * 9))
     told = set(broken("parameters-alike", gradients(*[good] * 9), gradients(*[cut] * 9)))
-    assert told == {"2: in different ways", "2: gets no gradients"}, "of the model, and of its experts"
+    assert told == {"2: not all alike", "2: gets no gradients"}, "of the model, and of its experts"
 
 
 def test_a_head_that_takes_part_by_chance_is_not_missed_where_it_does_not() -> None:

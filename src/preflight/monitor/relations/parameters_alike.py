@@ -24,7 +24,7 @@ _FOLLOWED = 64
 _NEVER_STEPPED = -1
 _MOST_NAMES = 4
 _ALL = "all of "
-_VARIED = "in different ways"
+_VARIED = "not all alike"
 _GETS, _GETS_NONE, _UNKNOWN = "gets gradients", "gets no gradients", ""
 _MOVES, _RESTS = "changes between steps", "rests between steps"
 
@@ -100,17 +100,20 @@ class ParametersAlike(Relation):
         for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True):
             pattern = pattern_of(window.run.name(ident))
             got[pattern] = got.get(pattern, False) or (norm is not None and norm != 0)
-        told: dict[str, set[str]] = {}
+        told: dict[str, dict[str, list[str]]] = {}
         for pattern, any_ in got.items():
             past = self._past.setdefault(pattern, [])
             past.append(any_)
             for part in (pattern, *(_ALL + part for part in _parts(pattern)[:-1])):
                 self._owners.setdefault(part, set()).add(step.optimizer)
-                told.setdefault(part, set()).add(_gets(past))
+                told.setdefault(part, {}).setdefault(_gets(past), []).append(pattern)
         for part, words in told.items():
             word = next(iter(words)) if len(words) == 1 else _VARIED
-            if word != _UNKNOWN and words != {_UNKNOWN, _GETS} and len(self._owners[part]) == 1:
-                yield from self._as_at_first("gradients", [(part, word, (part.removeprefix(_ALL),))], step, window)
+            if word != _UNKNOWN and words.keys() != {_UNKNOWN, _GETS} and len(self._owners[part]) == 1:
+                # Of a part whose parameters differ, those that get none are named, or the rest of which less is known.
+                odd = words.get(_GETS_NONE) or words.get(_UNKNOWN) or []
+                names = tuple(odd[:_MOST_NAMES]) if word == _VARIED else (part.removeprefix(_ALL),)
+                yield from self._as_at_first("gradients", [(part, word, names)], step, window)
 
     def _movement(self, window: Window, steps: list[Step]) -> Iterator[Example]:
         for step in steps:
