@@ -101,6 +101,8 @@ DIALECTS: dict[str, tuple[str, int | None, dict[str, float]]] = {
     "the mean time of a step": ("step:491/1480 train_time:16559ms step_avg:33.73ms", 491, {"seconds": 0.03373}),
     "an evaluation": ("Eval metrics : accuracy: 0.809 ; loss: 0.25", None, {"val_loss": 0.25}),
     "an epoch is no step": ("Epoch [16/40], Loss: 0.0294", None, {"loss": 0.0294, "epoch": 16.0}),
+    "names in brackets": ("[R0] | E5 iter[ 14/ 15] | [Loss] 51566519.44 | [step]    89 | [time] 0.4m (~5h) |[best] 0 -1", 89, {"loss": 51566519.44}),
+    "names in brackets, with a total": ("[Step] 4/100, [Loss] 0.5, [LR] 1e-3", 4, {"loss": 0.5, "lr": 1e-3}),
     "negative": ("step: 7 loss: -1.25 lr: 1e-4", 7, {"loss": -1.25, "lr": 1e-4}),
 }  # fmt: skip
 

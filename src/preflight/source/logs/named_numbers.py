@@ -12,6 +12,10 @@ _NAMED = re.compile(
     rf"(?P<number>{NUMBER})(?P<unit>\s?(?:ms\b|us\b|secs?\b|s\b(?!/)|min\b|[KMG]i?B?\b|%|[KMkG]\b|tok/s|s/it|it/s|samples/s|tokens/s))?",
     re.IGNORECASE,
 )
+_BRACKETED = re.compile(
+    rf"\[(?P<key>[A-Za-z][A-Za-z_ /-]{{0,30}})\]\s{{1,8}}(?P<number>{NUMBER})(?=\s|$|[,;|])", re.IGNORECASE
+)
+"""A name in brackets with its number behind it: a logger's level and what it says look like one, so it must be a known name."""
 _PLAIN = re.compile(rf"\d+ (?P<split>train|val) (?P<number>{NUMBER})\s*$")
 """A step, the split and the loss, without a word more."""
 _ALL_MS = re.compile(r"^\W*(?:\([^)]*\) )?times? (?:across ranks )?\(ms\)")
@@ -88,6 +92,10 @@ def named_numbers(text: str) -> dict[str, tuple[int, float]]:
                 match.start("number"),
                 factor if match["unit"] or name not in _SECONDS else factor * milliseconds,
             )
+    for match in _BRACKETED.finditer(text) if "] " in text else ():
+        name, factor = _normal(match["key"], "")
+        if name in _NAMES:
+            values.setdefault(name, (match.start("number"), factor))
     for match in _BARE.finditer(text):
         unit = match["unit"].strip().lower()
         name = "seconds" if unit in ("ms", "s/it") else "mfu" if "mfu" in unit else _NORMAL.get(unit, "")

@@ -22,6 +22,7 @@ _SPLIT = re.compile(r"([0-9]+(?:_[0-9]+)*(?:,[0-9]{3})*(?:\.[0-9]*)?(?:[eE][-+]?
 _EVALUATION = re.compile(r"\W*(?:(?i:eval|valid|val|test)[a-z]*)\b")
 _BRACKETS = re.compile(r"\[\s*(\d+)/(\d+)\s*(?:\([^)]*\))?\]")
 _STEP = (
+    re.compile(r"\[(?:global[ _])?(?:step|iter(?:ation)?)\]\s{1,8}(\d{1,12})(?:\s?/\s?(\d{1,12}))?(?=[\s,;|]|$)", re.I),
     re.compile(r"[|,]\s{1,8}(\d{1,9})/\s{0,8}(\d{1,9}) batches\b"),
     re.compile(
         r"(?:^|[\s\[({|,/'\"])(?:global[_ ]?)?(?:train(?:ing)?[_ /]?)?(?:iteration|iter|step|num_updates|update|batch)s?['\"]?\s?[:=]?\s*\[?\s*#?(\d[\d,]*)(?:\s*/\s*(\d[\d,]*))?(?![\d.]*[A-Za-z])",
