@@ -124,6 +124,17 @@ def test_a_rise_of_a_loss_about_nought_is_held_against_how_far_it_swung(level: f
     assert found.values["lost"] is lost
 
 
+@pytest.mark.parametrize(
+    ("beside", "lost"), [("lr", True), ("return", False), ("value_loss", False), ("q loss", False)]
+)
+def test_what_an_agent_loses_may_rise_with_its_rewards(beside: str, lost: bool) -> None:
+    loss = 100 + 5 * noise(2000, 0.0, numpy.random.default_rng(7))
+    loss[1000:] += 300
+    told = lines(loss=loss, **{beside: numpy.linspace(0, 1, 2000)})
+    (found,) = [one for one in find_in_series(told) if one.kind == "divergence" and one.series == "loss"]
+    assert found.values["lost"] is lost
+
+
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
 def test_a_loss_that_stops_to_fall_is_a_plateau(memory: float) -> None:
     def make(random: Random) -> list[StepLine]:

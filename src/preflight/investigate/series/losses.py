@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from preflight.investigate.series.columns import Series
@@ -38,6 +39,10 @@ LONG = 20_000
 """Values above which jumps are held against medians of blocks, not of the values around each."""
 OFTEN = 0.005
 """Jumps in so many of the values are no jumps any more."""
+_REWARDED = re.compile(
+    r"(?<![a-z])(?:rewards?|returns?|rew|(?:policy|value|actor|critic|q)[_/ -]?(?:function[_/ -]?)?loss|advantages?)(?![a-z])"
+)
+"""Names of what an agent is given for what it does, and of the losses of what it learns by."""
 REACH = 25
 """Values on either side that a jump is held against."""
 
@@ -74,7 +79,7 @@ def divergence(series: Series) -> SeriesFinding | None:
             "after": after,
             "at": at,
             "values": len(numbers),
-            "lost": exploded is not None or _is_lost(numbers, at, before, after),
+            "lost": not _of_rewards(series, at) and (exploded is not None or _is_lost(numbers, at, before, after)),
         },
         quote=quote_of(series.lines[at], series.name),
     )
@@ -99,6 +104,11 @@ def _swing(numbers: Any) -> float:
 
     low, high = (float(value) for value in numpy.percentile(numbers, [5, 95])) if len(numbers) else (0.0, 0.0)
     return min(-low, high) if low < 0 < high else 0.0
+
+
+def _of_rewards(series: Series, at: int) -> bool:
+    """Whether the lines tell of rewards, or of a policy and its critic: the better it does, the larger what it has to predict."""
+    return any(_REWARDED.search(name) for line in series.lines[at : at + REACH] for name in line.values)
 
 
 def _of_other_work(series: Series, at: int) -> bool:
