@@ -16,10 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from preflight.errors import CatalogError
 from preflight.source.logs import read_logs
 from preflight.source.logs.blocks import Opened
 from preflight.source.logs.endings import ends
-from preflight.source.logs.predicates import not_of_an_average, not_told_by_the_compiler
+from preflight.source.logs.predicates import named, not_of_an_average, not_told_by_the_compiler
 from preflight.source.logs.prefixes import head_of, plain
 from preflight.source.logs.steps import step_of
 from preflight.source.logs.tracebacks import named_in, parse
@@ -42,6 +43,12 @@ def test_nothing_there_is_said(tmp_path: Path) -> None:
     (missing,) = reading.files
     assert missing.kind == "unreadable"
     assert missing.problem == "No such file or directory"
+
+
+@pytest.mark.parametrize("name", ["named", "lettered", "CatalogError", "_LOSS", "nothing_such"])
+def test_what_is_no_predicate_cannot_be_named_as_one(name: str) -> None:
+    with pytest.raises(CatalogError, match=f"no predicate '{name}'"):
+        named(name)
 
 
 def test_an_empty_file_is_empty(tmp_path: Path) -> None:

@@ -232,3 +232,18 @@ def test_metrics_without_a_step_take_that_of_the_bar_before(tmp_path: Path) -> N
 def test_what_only_looks_like_a_number_ends_nothing(text: str) -> None:
     found = step_of(text)
     assert found is None or all(value == value for value in found.values.values())
+
+
+@pytest.mark.parametrize(
+    ("bar", "told"),
+    [
+        ("Epoch 0:   0%|          | 0/100 [00:00<?, ?it/s, loss=nan, v_num=1]", False),
+        ("Epoch 1:   0%|          | 0/100 [00:00<?, ?it/s, loss=nan, v_num=1]", True),
+        ("Epoch 0:   1%|          | 1/100 [00:02<03:18, 2.00s/it, loss=nan, v_num=1]", True),
+    ],
+    ids=["before the first step", "what the epoch before left", "behind the first step"],
+)
+def test_a_bar_before_the_first_step_tells_no_loss_that_is_none(bar: str, told: bool) -> None:
+    found = step_of(bar)
+    assert found is not None
+    assert ("loss" in found.values) is told

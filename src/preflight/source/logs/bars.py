@@ -17,6 +17,7 @@ _DRAWN = re.compile(
     r"(?P<spent>\d[\d:]*)\s*(?:•\s*|<)(?:\d+ days?, )?[-\d:]+(?:\s+(?P<last>[\d.]+)\s?(?P<unit_last>it/s|s/it))?"
 )
 """A bar of rich or of a detector's trainer: heavy lines, what is done of how much, times."""
+_NOT_BEGUN = re.compile(r"(?:\bEpoch 0:|\bTraining:|^)\s*0%\|[^|]*\|\s*0/\d+ \[")
 _COUNT = re.compile(r"(?P<done>\d+)it \[(?P<spent>[\d:]+),\s*(?P<rate>[\d.]+|\?)\s?(?P<unit>it/s|s/it)")
 _NOT_TRAINING = re.compile(
     r"\b(?:load|download|map\b|filter|token|generat|resolv|fetch|extract|process|sav|read|creat|cast|cach|preprocess|pack|group|convert|"
@@ -62,6 +63,11 @@ def bar_in(text: str) -> Bar | bool:
     return False
 
 
+def not_begun(text: str) -> bool:
+    """Return whether a line is the bar of a training before its first step: a loss in it that is no number is none yet."""
+    return "0%|" in text and _NOT_BEGUN.search(text) is not None
+
+
 @lru_cache(maxsize=1024)
 def _of_other_work(before: str) -> bool:
     """Whether what a bar says before it tells that it is none of training."""
@@ -73,6 +79,8 @@ def _of_bar(bar: re.Match[str], text: str) -> Bar:
     total = _counted(bar["total"]) if "total" in bar.re.groupindex else None
     rest = text[bar.end() :]
     values = {name: as_float(rest[begin:end]) * factor for name, begin, end, factor in _behind(rest)}
+    if done == 0 and not_begun(text):
+        values = {name: value for name, value in values.items() if math.isfinite(value)}
     rate = float(bar["rate"]) if bar["rate"] != "?" else 0.0
     if rate > 0:
         unit = bar["unit"]

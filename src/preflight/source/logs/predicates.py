@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from preflight.errors import CatalogError
+from preflight.source.logs.bars import not_begun
 from preflight.source.logs.lettered import lettered
 
 Predicate = Callable[[Mapping[str, object], str], bool]
@@ -20,7 +21,8 @@ def named(name: str | None) -> Predicate | None:
     if name is None:
         return None
     found = globals().get(name)
-    if name.startswith("_") or name in ("named", "annotations") or not callable(found):
+    own = callable(found) and getattr(found, "__module__", None) == __name__
+    if name.startswith("_") or name == "named" or not own:
         raise CatalogError(f"there is no predicate '{name}'", f"those of {__name__} can be named")
     predicate: Predicate = found
     return predicate
@@ -47,8 +49,11 @@ _NORM = re.compile(r"[Gg]rad\w{0,20}?[ _-]?norm\w{0,20}['\"]?\s{0,20}[:=]\s{0,20
 
 
 def not_of_an_average(fields: Mapping[str, object], text: str) -> bool:
-    """A loss that is no number counts unless the same line holds one that is, and a gradient norm that is: then it is an average."""
-    return not (_LOSS.search(text) and _NORM.search(text))
+    """A loss that is no number counts unless the same line holds one that is, and a gradient norm that is: then it is an average.
+
+    The bar of a training that waits for its first step shows an average of nothing.
+    """
+    return not (_LOSS.search(text) and _NORM.search(text)) and not not_begun(text)
 
 
 _TOLD = re.compile(
@@ -66,6 +71,15 @@ def not_told_by_the_compiler(fields: Mapping[str, object], text: str) -> bool:
 def not_for_a_task(fields: Mapping[str, object], text: str) -> bool:
     """A step that is ended because a task of it failed was ended by that task, and not from outside."""
     return fields.get("why") != "TASK FAILURE"
+
+
+_BUILT_IN = "0000:00:02.0"
+"""Where the graphics of an Intel processor sit, in every machine."""
+
+
+def not_of_a_screen(fields: Mapping[str, object], text: str) -> bool:
+    """What the graphics of a processor do, which draw the screen of a machine, is none of a card that trains."""
+    return fields.get("device") != _BUILT_IN
 
 
 _WARNS = re.compile(r"\.py:\d{1,7}: \w{0,60}Warning: ")
