@@ -126,3 +126,64 @@ def test_what_a_person_types_starts_another_program(tmp_path: Path) -> None:
     assert len(incident.attempts) == 2
     assert incident.category == "none"
     assert told(over, asked + typed + "reading the options\n").category == "preemption"
+
+
+_OWN = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    main()\n'
+_FULL = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 800.00 MiB\n"
+
+
+def test_a_job_that_still_waits_hides_no_crash_of_the_one_before(tmp_path: Path) -> None:
+    incident = told(tmp_path, _STEPS + _OWN + _FULL + "srun: job 1728 queued and waiting for resources\n")
+    assert incident.category == "oom"
+    assert len(incident.attempts) == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "scancel: error: Kill job error on job id 6820: Job/step already completing or completed\n",
+        "Health check failed: HTTPConnectionPool(host='localhost', port=8000): Max retries exceeded\n",
+        "WARN [1:2] [[Health]] Detected a WARNING in health system Thermal: 'clocks are reduced'\n",
+        "[ 100.1] i915 0000:00:02.0: [drm] GPU HANG: ecode 9:1:85dffffb, in Xorg [1234]\n",
+    ],
+    ids=["a job that is over", "a server that comes up", "a warning of DCGM", "the screen of a machine"],
+)
+def test_a_run_that_is_done_did_not_fail_of_a_word_beside_it(tmp_path: Path, said: str) -> None:
+    (tmp_path / "other.log").write_text(said)
+    assert told(tmp_path, _STEPS + "Training complete\n").category == "none"
+
+
+def test_few_steps_of_many_that_are_left_out_are_nothing_even_the_last_one(tmp_path: Path) -> None:
+    few, many = tmp_path / "few", tmp_path / "many"
+    few.mkdir()
+    many.mkdir()
+    skipped = "(trainer:663) WARNING: The grad norm is nan. Skipping updating the model.\n"
+    made = "".join(f"step {step} loss 1.5\n" for step in range(1, 100))
+    over = "(trainer:404) WARNING: The gradients at all steps are invalid in this epoch. Something seems wrong.\n"
+    assert told(few, made + skipped).category == "none"
+    assert told(many, made + skipped * 30).category == "numerical"
+    assert told(many, made + over).category == "numerical"
+
+
+@pytest.mark.parametrize(
+    ("end", "category"),
+    [
+        (_OWN + _FULL, "oom"),
+        (_OWN + "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x3 and 2x3)\n", "usercode"),
+        (_CANCELLED, "preemption"),
+        ("", "none"),
+    ],
+)
+def test_a_bar_that_waits_for_the_first_step_shows_no_loss(tmp_path: Path, end: str, category: str) -> None:
+    bar = "Epoch 0:   0%|          | 0/100 [00:00<?, ?it/s, loss=nan, v_num=1]\n"
+    assert told(tmp_path, 3 * bar + end).category == category
+
+
+def test_what_a_library_runs_of_the_program_is_no_print_of_its_own(tmp_path: Path) -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/env/lib/python3.12/site-packages/torch/multiprocessing/spawn.py", line 69, in _wrap\n    fn(i, *args)\n'
+        '  File "/app/train.py", line 5, in worker\n    import flash_attn\n'
+        "ModuleNotFoundError: No module named 'flash_attn'\n"
+    )
+    assert told(tmp_path, text + _CANCELLED).category == "environment"

@@ -22,8 +22,9 @@ _AGENT = re.compile(r"[WE]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) torch/distributed/elas
 _OF_AGENTS = ("elastic.closing", "elastic.worker-exit")
 _OF_LAUNCHERS = ("elastic.", "exit.", "end.")
 _AGAIN = ("start", "resume", "restart")
-_TYPED = "progress.typed-command"
-"""What a person types may be anything; it starts a training where steps stand behind it, or something that goes wrong."""
+_ASKED_FOR = ("progress.typed-command", "progress.srun-queued")
+"""What a person types or asks a scheduler for may be anything, and may still wait; it starts a training where steps stand behind it,
+or something that goes wrong."""
 _MOMENT = 1.0
 """Seconds within which what workers wrote before they were stopped is printed, at the latest."""
 _REDRAWN = 6
@@ -228,7 +229,7 @@ def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:
             redrawn = moments[-1][0] - wrong <= _REDRAWN
             again = failed and before is not None and what < before and not redrawn
         elif mark == "restart":
-            again = (failed or bool(last)) and (what.id != _TYPED or line < told)
+            again = (failed or bool(last)) and (what.id not in _ASKED_FOR or line < told)
         elif mark == "start":
             again = rank in started and (failed or bool(last))
         elif mark == "resume":

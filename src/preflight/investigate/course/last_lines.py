@@ -9,6 +9,7 @@ from preflight.investigate.case.case import Case, Event
 from preflight.vocabulary.log import Raised
 
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
+_OF_PYTHON = re.compile(r"[/\\]lib(?:64)?[/\\]python\d[\d.]*[/\\]|^<frozen ")
 _FAILING = ("root", "cascade", "confirmation", "teardown")
 
 
@@ -21,7 +22,7 @@ class LastLines:
         self._ends: dict[tuple[int, int | None], int] = {}
         self._times: dict[int, dict[int, float]] = {}
         ended = (one for one in case.reading.raised if not one.chained)
-        self._raised = {one.hit.file for one in ended if not begins_in_a_library(one)}
+        self._raised = {one.hit.file for one in ended if not stays_in_a_library(one)}
         self._died = {one.file for one in case.endings if one.code}
         for event in case.events:
             file, line = event.hit.file, event.hit.line
@@ -81,9 +82,12 @@ def is_end(event: Event) -> bool:
     return event.signature is not None and event.signature.marks == "end"
 
 
-def begins_in_a_library(raised: Raised) -> bool:
-    """Return whether the outermost frame of a traceback is one of a library: not the program's, and none with which a thread begins."""
+def stays_in_a_library(raised: Raised) -> bool:
+    """Return whether a traceback begins in a library and no frame of it is the program's: a library caught what it called itself.
+
+    One that runs a function of the program in a process or a task of its own begins in a library as well.
+    """
     first = raised.frames[0] if raised.frames else None
-    if first is None or raised.begins is None or first.function == "<module>":
+    if first is None or raised.begins is None or first.function == "<module>" or not _INSTALLED.search(first.path):
         return False
-    return _INSTALLED.search(first.path) is not None and not first.function.startswith("_bootstrap")
+    return all(_INSTALLED.search(frame.path) or _OF_PYTHON.search(frame.path) for frame in raised.frames)

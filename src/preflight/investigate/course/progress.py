@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from itertools import accumulate
 from math import isfinite
 
 from preflight.investigate.case.case import Case, Event, by_file
-from preflight.investigate.course.last_lines import LastLines, begins_in_a_library, is_end
+from preflight.investigate.course.last_lines import LastLines, is_end, stays_in_a_library
 from preflight.investigate.course.step_order import StepOrder
 from preflight.vocabulary.log import Raised
 
@@ -27,6 +28,8 @@ _OF_PREFERENCES = "numerical.preference-nan"
 """Beside likelihoods that are no numbers a loss may be nought, which is one."""
 _OF_SKIPPED = "numerical.nan-gradient-skipped"
 """Of a step that is left out the loss is told all the same: the next one shows whether it was the only one."""
+_SELDOM = 10
+"""Where one step of so many is left out at most, that is nothing, the last one included."""
 _OF_OPTIONS = "usercode.unrecognized-arguments"
 """What ends a program as it reads its options: what stands behind it is of another start."""
 _LONG = 200
@@ -70,6 +73,10 @@ class Progress:
         self._furthest = list(accumulate((number for _, number in timed), max))
         self._numbers = sorted({number for _, number in timed})
         self._last = LastLines(case)
+        self._skipped: Counter[int] = Counter()
+        for event in case.events:
+            if event.id == _OF_SKIPPED:
+                self._skipped[event.hit.file] = max(self._skipped[event.hit.file] + 1, event.hit.times_seen)
         told = by_file(case.events, lambda one: one.hit.file)
         self._ranks_of = {file: {one.rank for one in events} for file, events in told.items()}
         self._calm = not any(ending.code for ending in case.endings) and not any(
@@ -77,6 +84,7 @@ class Progress:
         )
         self._done = any(is_end(event) for event in case.events)
         self._raised = {one.hit.place for one in case.raised if one.exception}
+        self._raised_in = by_file(case.raised, lambda one: one.hit.file)
 
     def behind(self, event: Event) -> int:
         """Return how many steps beyond the one of an event were told after it, in its own file or by the clock.
@@ -150,7 +158,7 @@ class Progress:
     def _finite_again(self, event: Event) -> bool:
         """Return whether what was no number is one in the last step that the same file tells behind it."""
         if event.id == _OF_SKIPPED:
-            return sum(one.line > event.hit.line for one in self.case.steps_in.get(event.hit.file, ())) > 1
+            return self._skipped_seldom(event)
         if event.category != "numerical" or "nan" not in event.id or event.id == _OF_PREFERENCES:
             return False
         if event.place in self._raised and self._in_file(event) < STEPS_OF_ITS_OWN:
@@ -164,6 +172,13 @@ class Progress:
         values = steps[-1].values if at < len(steps) else {}
         last = [values[name] for name in ("loss", "grad_norm") if name in values]
         return bool(last) and all(isfinite(value) for value in last)
+
+    def _skipped_seldom(self, event: Event) -> bool:
+        """Return whether more than one step was told behind one that was left out, or very few of them were; not of a whole epoch."""
+        steps = self.case.steps_in.get(event.hit.file, [])
+        if len(steps) - bisect_right(steps, event.hit.line, key=lambda one: one.line) > 1:
+            return True
+        return "value" in event.hit.fields and self._skipped[event.hit.file] * _SELDOM <= len(steps)
 
     def _never_again(self, event: Event) -> bool:
         """Return whether a value that is no number is the last that a file tells of a step: that a run ends mends nothing."""
@@ -226,12 +241,13 @@ class Progress:
         """
         if event.category != "environment" or event.place not in self._raised:
             return False
-        return any(map(begins_in_a_library, self._last_raised(event))) and self._last.stopped(event)
+        last = self._last_raised(event)
+        return last is not None and stays_in_a_library(last) and self._last.stopped(event)
 
-    def _last_raised(self, event: Event) -> list[Raised]:
+    def _last_raised(self, event: Event) -> Raised | None:
         """Return the last exception of the chain that an event is of."""
-        chain = (one for one in self.case.raised if one.hit.file == event.hit.file and one.hit.line >= event.hit.line)
-        return [one for one in chain if not one.chained][:1]
+        raised = self._raised_in.get(event.hit.file, ())
+        return next((one for one in raised if one.hit.line >= event.hit.line and not one.chained), None)
 
     @property
     def ended(self) -> bool:
