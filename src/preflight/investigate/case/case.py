@@ -132,12 +132,10 @@ class Case:
         if not self._stretches:
             for one in self.steps:
                 if one.step is not None:
-                    for key in ((one.who.rank, one.file), (None, one.file)):
+                    for key in {(one.who.rank, one.file), (None, one.file)}:
                         lines, numbers = self._stretches.setdefault(key, ([], []))
                         lines.append(one.line)
                         numbers.append(one.step)
-                    if one.who.rank is None:
-                        continue
         for key in ((rank, file), (None, file)):
             lines, numbers = self._stretches.get(key, ([], []))
             at = bisect_right(lines, line) - 1
