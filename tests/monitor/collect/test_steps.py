@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -218,10 +219,18 @@ def test_a_batch_that_is_learnt_by_heart_is_no_endless_iteration(per_batch: int,
 
 
 @pytest.mark.parametrize(
-    ("undivided", "by_hand", "told"), [(True, False, False), (True, True, True), (False, False, True)]
+    ("by_hand", "told"),
+    [
+        (None, True),
+        (lambda loss: loss, False),
+        (lambda loss: loss / 2, True),
+        (lambda loss: loss / 2 + loss.square() / 2, True),
+        (lambda loss: loss + 0.5 * loss.square(), False),
+    ],
+    ids=["accelerate", "as it is", "divided", "terms divided", "a term divided"],
 )
 def test_a_pass_tells_whether_accelerate_or_the_program_divides_its_loss(
-    undivided: bool, by_hand: bool, told: bool
+    by_hand: Callable[[Any], Any] | None, told: bool
 ) -> None:
     accelerate = pytest.importorskip("accelerate")
     state = pytest.importorskip("accelerate.state")
@@ -233,8 +242,8 @@ def test_a_pass_tells_whether_accelerate_or_the_program_divides_its_loss(
         net = torch.nn.Linear(3, 2)
         with recorded() as kept:
             loss = net(torch.randn(4, 3)).sum()
-            if undivided:
-                (loss / 2 if by_hand else loss).backward()
+            if by_hand is not None:
+                by_hand(loss).backward()
             else:
                 accelerator.backward(loss)
         assert [row["args"]["divided"] for row in kept.calls("backward")] == [told]
@@ -249,7 +258,8 @@ class _Own(torch.optim.SGD):
 
 
 @pytest.mark.parametrize(
-    ("kind", "rate", "told"), [(torch.optim.SGD, 0.5, ["lr"]), (torch.optim.SGD, 0.1, None), (_Own, 0.5, None)]
+    ("kind", "rate", "told"),
+    [(torch.optim.SGD, 0.5, ["lr"]), (torch.optim.SGD, 0.1, None), (_Own, 0.5, None)],
 )
 def test_a_step_tells_of_settings_that_its_optimizer_never_reads(
     kind: Any, rate: float, told: list[str] | None
@@ -261,3 +271,15 @@ def test_a_step_tells_of_settings_that_its_optimizer_never_reads(
         net(torch.randn(4, 3)).sum().backward()
         optimizer.step()
     assert kept.calls("step")[0]["args"].get("aside") == told
+
+
+def test_a_rate_that_an_optimizer_was_made_with_may_be_kept_beside_the_groups() -> None:
+    net = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    optimizer.lr = 0.1
+    with recorded() as kept:
+        for group in optimizer.param_groups:
+            group["lr"] = optimizer.lr * 0.5
+        net(torch.randn(4, 3)).sum().backward()
+        optimizer.step()
+    assert "aside" not in kept.calls("step")[0]["args"]

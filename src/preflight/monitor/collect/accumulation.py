@@ -8,6 +8,9 @@ from typing import Any
 from .graph import name_of
 
 _MOST_FRAMES = 16
+_MOST_NODES = 40
+_SUMS = ("Add", "Sub", "Rsub", "Neg", "View", "Squeeze", "Unsqueeze", "ToCopy")
+"""Operations that leave a loss divided, where all that goes into them is."""
 
 
 def amidst() -> bool | None:
@@ -23,8 +26,11 @@ def amidst() -> bool | None:
 
 
 def divided(loss: Any) -> bool:
-    """Whether the loss of a backward pass is Accelerate's, which divides it, or ends in a division or product anyway."""
-    if name_of(loss.grad_fn) in ("Div", "Mul"):
+    """Whether the loss of a backward pass is Accelerate's, which divides it, or is itself a division or a product.
+
+    A sum is one where each of its terms is.
+    """
+    if _ends_divided(loss.grad_fn):
         return True
     frame = sys._getframe(1)
     for _ in range(_MOST_FRAMES):
@@ -34,3 +40,18 @@ def divided(loss: Any) -> bool:
         if frame.f_code.co_name == "backward" and frame.f_globals.get("__name__") == "accelerate.accelerator":
             return True
     return False
+
+
+def _ends_divided(root: Any) -> bool:
+    nodes, known = [root], {id(root)}
+    for count, node in enumerate(nodes):  # grows as it goes
+        name = name_of(node)
+        if name in ("Div", "Mul"):
+            continue
+        if name not in _SUMS or count >= _MOST_NODES:
+            return False
+        for below, _ in node.next_functions:
+            if below is not None and id(below) not in known:
+                known.add(id(below))
+                nodes.append(below)
+    return True

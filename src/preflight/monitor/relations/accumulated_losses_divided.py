@@ -16,7 +16,8 @@ class AccumulatedLossesDivided(Relation):
     ``accelerator.backward(loss)`` divides each loss; ``loss.backward()`` does not, so that the gradients of a step are as
     many times larger as there are passes.
     Judged at each step that several passes were accumulated for, where the program told Accelerate to: broken where none
-    of their losses went through it and none ends in a division or a product, by which the program may do so itself.
+    of their losses went through it and none ends in a division or a product, or a sum of such, by which the program may do
+    so itself. Gradients that the program puts others in the place of may be divided there.
     """
 
     name = "accumulated-losses-divided"
@@ -31,7 +32,8 @@ class AccumulatedLossesDivided(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
-            if (step.call.args or {}).get("accumulating") is not False:
+            stepped = step.call.args or {}
+            if stepped.get("accumulating") is not False or stepped.get("rewritten"):
                 continue
             passes = step.named("backward")
             told = [(call.args or {}).get("divided") for call in passes]
@@ -53,14 +55,15 @@ class AccumulatedLossesDivided(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _accumulated(2, True)
         yield _accumulated(1, False)
+        yield [*_accumulated(2, True), *_accumulated(2, False, rewritten=True)]  # the program divides the gradients
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _accumulated(2, False)
 
 
-def _accumulated(passes: int, divided: bool) -> list[Window]:
+def _accumulated(passes: int, divided: bool, **more: bool) -> list[Window]:
     mini = Mini({"model.weight": {}})
-    step = ("step optimizer0:SGD", {"args": {"closure": False, "accumulating": False}})
+    step = ("step optimizer0:SGD", {"args": {"closure": False, "accumulating": False, **more}})
     rows = [("backward", {"args": {"divided": divided}})] * passes
     return [mini.window(*rows, step, "zero_grad optimizer0:SGD") for _ in range(3)]
