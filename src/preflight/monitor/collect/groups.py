@@ -44,7 +44,8 @@ def held_at_zero(optimizer: Any) -> bool:
 def set_aside(optimizer: Any) -> list[str]:
     """Settings that were given to an optimizer of torch as attributes of its own, which it never reads, as ``optimizer.lr``.
 
-    Left out are those that a group has, too.
+    Left out are those that a group has, too, and the values that it was made with: a program may keep them there, to make
+    the settings of the groups from.
     """
     if not type(optimizer).__module__.startswith("torch.optim"):
         return []
@@ -52,7 +53,7 @@ def set_aside(optimizer: Any) -> list[str]:
     return [
         word
         for word in sorted(optimizer.defaults.keys() & held.keys())
-        if number_of(held[word]) is not None
+        if number_of(held[word]) not in (None, number_of(optimizer.defaults[word]))
         and all(number_of(group.get(word)) != number_of(held[word]) for group in optimizer.param_groups)
     ]
 

@@ -15,7 +15,7 @@ class SettingsReachGroups(Relation):
     Optimizers of ``torch.optim`` read their settings from ``param_groups``. A program that writes ``optimizer.lr = rate``
     makes an attribute that nothing looks at, and every step goes on with the rate that the optimizer was made with.
     Judged at each step of such an optimizer: broken where it has an attribute with the name of a setting, worth a number
-    that none of its groups has.
+    that none of its groups has, and that it was not made with.
     """
 
     name = "settings-reach-groups"
