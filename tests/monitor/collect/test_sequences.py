@@ -541,10 +541,12 @@ def test_tokens_that_are_read_one_by_one_are_held_against_their_targets() -> Non
 def test_attention_among_things_that_are_no_tokens_is_told_where_it_is_square(length: int) -> None:
     ask, head, given = nn.Linear(DIM, 3 * DIM), nn.Linear(DIM, 1), torch.randn(4, length, DIM)
 
-    def told(axis: int, queries: int = length, divided: bool = False) -> float | None:
+    def told(axis: int, queries: int = length, divided: bool = False, both: bool = False) -> float | None:
         query, key, value = (one.unflatten(-1, (2, -1)).transpose(1, 2) for one in ask(given).chunk(3, -1))
-        weights = (query[:, :, :queries] @ key.transpose(-1, -2)).softmax(axis)
+        scores = query[:, :, :queries] @ key.transpose(-1, -2)
+        weights = scores.softmax(axis)
         weights = weights / weights.sum(-1, keepdim=True) if divided else weights
+        weights = weights * scores.softmax(-1) if both else weights
         mixed = (weights @ value).transpose(1, 2).flatten(2)
         found = Sequences(torch).of("here", functional.mse_loss(head(mixed), given[:, :queries, :1]))
         values = None if found is None else found.values()
@@ -554,6 +556,7 @@ def test_attention_among_things_that_are_no_tokens_is_told_where_it_is_square(le
         assert told(axis) == share
     assert told(-2, queries=length - 1) is None  # fewer queries, which compete for what they are given
     assert told(-2, divided=True) is None
+    assert told(-2, both=True) is None  # both of a pair must choose each other
 
 
 @pytest.mark.parametrize("heads_last", [False, True])

@@ -148,6 +148,8 @@ class Graph:
 
         A view may lay a single column out as a row: what the product is given must be as wide as the result. What einsum
         does lays axes out for a product before it views them as three: of these the last ones are those of the product.
+        Multiplied with something that is learnt, as with weights over the other axis where two must choose each other, they
+        are no weights of their own any more.
         """
         found: list[int] = []
         axes, viewed = list(range(result.dim())), False
@@ -159,7 +161,7 @@ class Graph:
             name = self.names[above]
             if name in _LAYING and not viewed:
                 axes = _laid_out(self.nodes[above], name, axes)
-            elif name in _KEEPING:
+            elif name in _KEEPING and (name != "Mul" or len(self.below[above]) == 1):
                 viewed = viewed or name in _VIEWS
             else:
                 found.append(self._gone_over(above, at, axes, result))

@@ -62,6 +62,7 @@ class PlateausSeeAMeasure(Relation):
         yield _judged([0.9, 0.7], called="val_loss", mode="min")
         yield _judged([0.1, 0.2], called="accuracy", mode="max")
         yield _judged([-0.9, -0.7], called="neg_loss", mode="max")
+        yield _judged([0.9, 0.7], called="loss_acc", mode="min")  # accumulated
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -76,7 +77,9 @@ def _better(called: str) -> str:
     words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", called)]
     if not words or any(word in _TURNING for word in words):
         return ""
-    return "min" if words[-1] in _LESS else "max" if words[-1] in _MORE else ""
+    if words[-1] in _LESS:
+        return "min"
+    return "max" if words[-1] in _MORE and not any(word in _LESS for word in words) else ""
 
 
 def _turned(call: Call, called: str, mode: str) -> Example:
