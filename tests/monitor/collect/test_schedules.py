@@ -64,3 +64,18 @@ def test_a_file_that_is_read_tells_how_far_its_schedules_were(tmp_path: Path) ->
         torch.load(tmp_path / "all.pt")
         torch.load(tmp_path / "model.pt")
     assert [row["result"] for row in kept.calls("load")] == [{"schedules": [3]}, None]
+
+
+def test_a_schedule_that_cannot_be_told_hides_no_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(line: str) -> str:
+        raise RuntimeError(line)
+
+    monkeypatch.setattr("preflight.monitor.collect.schedules.measured", fails)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=0.1)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+    steady = torch.optim.lr_scheduler.StepLR(optimizer, 5)
+    with recorded() as kept:
+        optimizer.step()
+        plateau.step(0.5)
+        steady.step()
+    assert [row["object"] for row in kept.calls("scheduler.step")] == ["StepLR"]

@@ -50,7 +50,6 @@ class Schedules:
             return None  # it is being made
         if _in_making(scheduler):
             return None
-        self._open.append(scheduler)
         number = self._number(scheduler)
         seen: dict[str, Any] = {"index": number, "optimizer": self.optimizers.name(optimizer), "by": _caller()}
         seen.update({"count": scheduler.last_epoch, "before": _rates(optimizer), **_horizon(scheduler)})
@@ -67,7 +66,9 @@ class Schedules:
                 called = self._measured()
                 if called:
                     seen["called"] = called
-        return self.recorder.enter("scheduler.step", type(scheduler).__name__, seen)
+        entry = self.recorder.enter("scheduler.step", type(scheduler).__name__, seen)
+        self._open.append(scheduler)  # not before: nothing takes it away again where something of this fails
+        return entry
 
     def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         if entry is None:
