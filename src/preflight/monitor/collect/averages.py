@@ -13,9 +13,9 @@ NAME = "averaged"
 
 
 def look(recorder: Recorder, module: Any, name: str) -> None:
-    """Tell how often an average was updated; nothing of other modules."""
-    kind = getattr(sys.modules.get("torch.optim.swa_utils"), "AveragedModel", None)
-    if kind is None or not isinstance(module, kind):
+    """Tell how often an average was updated; nothing of other modules, nor of one with an update of its own."""
+    kind: Any = getattr(sys.modules.get("torch.optim.swa_utils"), "AveragedModel", None)
+    if kind is None or not isinstance(module, kind) or type(module).update_parameters is not kind.update_parameters:
         return
     count: Any = getattr(module, "n_averaged", None)
     if type(count) not in plain_types(recorder.torch) or count.numel() != 1 or impossible(recorder.torch):
