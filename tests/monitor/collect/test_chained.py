@@ -114,6 +114,17 @@ def test_a_loss_that_is_passed_back_in_a_sum_again_is_told() -> None:
         second.backward()
         optimizer.step()
 
+    def read(loss: Losses, optimizer: Any) -> None:
+        """The gradients of each are looked at, and made to zero by hand."""
+        first, second = loss(), loss()
+        optimizer.zero_grad()
+        for one in (first, second):
+            one.backward(retain_graph=True)
+            for parameter in optimizer.param_groups[0]["params"]:
+                parameter.grad.zero_()
+        (first + second).backward()
+        optimizer.step()
+
     def of_leaves(loss: Losses, optimizer: Any) -> None:
         first, second = loss(), loss()
         weight, bias = optimizer.param_groups[0]["params"]
@@ -124,3 +135,4 @@ def test_a_loss_that_is_passed_back_in_a_sum_again_is_told() -> None:
 
     assert told(twice, "again") == [0, 1] * 6
     assert told(apart, "again") == told(of_leaves, "again") == [0] * 12
+    assert told(read, "again") == [0] * 18

@@ -60,7 +60,7 @@ class Backwards:
         self.second_order = SecondOrder(recorder)
         self.draws = draws
         self.terms = terms
-        self.chained = Chained(recorder, variables.flags_changed)
+        self.chained = Chained(recorder, variables.flags_changed, rewritten.written)
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""

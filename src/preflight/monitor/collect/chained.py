@@ -21,28 +21,38 @@ _NONE = (-1, 0, 0, 0)
 class Chained:
     """Follows how the roots of backward passes whose graphs are kept lie in one another, from iteration to iteration."""
 
-    def __init__(self, recorder: Recorder, frozen: Callable[[], bool]) -> None:
-        """Take the recorder, and who tells whether parameters were frozen or freed since they were last looked at."""
+    def __init__(self, recorder: Recorder, frozen: Callable[[], bool], written: Callable[[], bool]) -> None:
+        """Take the recorder, and who tells what the program does by hand.
+
+        Args:
+            recorder: The recorder.
+            frozen: Whether parameters were frozen or freed since they were last looked at.
+            written: Whether gradients were written to since the last pass.
+        """
         self.recorder = recorder
         self._frozen = frozen
+        self._written = written
+        self._since = 0  # the pass before which the program last wrote to gradients
         self._marked = False
 
     def look(self, loss: Any, kept: bool, seen: dict[str, Any]) -> None:
         """Tell of an earlier pass whose root lies in the sum that this one begins at, and mark a root whose graph is kept.
 
         Told is through how many losses of earlier iterations, that were stepped on, it goes; or how many passes ago one was
-        that no step has followed yet.
+        that no step has followed yet, and whose gradients are as it left them.
         """
         root = getattr(loss, "grad_fn", None)
         if root is None or not (kept or self._marked):
             return
         recorder = self.recorder
+        if self._written():
+            self._since = recorder.passes
         number, iteration, depth, own = self._found(root)
         if 0 <= number < recorder.passes - recorder.waiting:  # it lies before the last step of any optimizer
             if iteration < recorder.iteration:
                 depth += 1
                 seen[THROUGH] = depth
-        elif number >= 0 and own != id(root) and not self._frozen():
+        elif number >= self._since and own != id(root) and not self._frozen():
             seen[AGAIN] = recorder.passes - number
         if kept:
             root.metadata[_MARK] = (recorder.passes, recorder.iteration, depth, id(root))

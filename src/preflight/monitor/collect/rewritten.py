@@ -20,7 +20,7 @@ class Rewritten:
 
     def __init__(self, variables: Variables) -> None:
         self._variables = variables
-        self._left: dict[int, tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
+        self._left: dict[int, tuple[weakref.ref[Any], weakref.ref[Any], int]] = {}
 
     def passed(self) -> None:
         """Note the gradients that a backward pass left."""
@@ -30,7 +30,8 @@ class Rewritten:
             if parameter is None or parameter.grad is None:
                 parameter = next(_with_gradient(optimizer), None)
             if parameter is not None:
-                self._left[index] = weakref.ref(parameter), weakref.ref(parameter.grad)
+                left = parameter.grad
+                self._left[index] = weakref.ref(parameter), weakref.ref(left), _writes(left)
 
     def replaced(self, index: int) -> bool:
         """Whether another tensor stands in the place of the gradient that the last pass left to an optimizer."""
@@ -39,6 +40,19 @@ class Rewritten:
             return False
         parameter = known[0]()
         return parameter is not None and parameter.grad is not None and parameter.grad is not known[1]()
+
+    def written(self) -> bool:
+        """Whether the program has written to a gradient that the last pass left, or put another one in its place."""
+        left = [(index, known[1](), known[2]) for index, known in self._left.items()]
+        return any(
+            self.replaced(index) or (gradient is not None and _writes(gradient) != writes)
+            for index, gradient, writes in left
+        )
+
+
+def _writes(gradient: Any) -> int:
+    """How often a gradient was written to; -1 where that is not counted."""
+    return -1 if gradient.is_inference() else int(gradient._version)
 
 
 def _with_gradient(optimizer: Any) -> Any:

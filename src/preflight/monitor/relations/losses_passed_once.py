@@ -17,7 +17,7 @@ class LossesPassedOnce(Relation):
     counts the first of them most.
     Judged are passes that begin at a sum which holds, by its graph, what an earlier pass began at, where no step and no
     clearing of gradients lies between them and gradients are there as the later one begins. Passes for some leaves alone, and
-    such between which parameters were frozen or freed, are not meant.
+    such between which parameters were frozen or freed, or gradients written to by hand, are not meant.
     """
 
     name = "losses-passed-once"
