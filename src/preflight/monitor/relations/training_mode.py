@@ -24,7 +24,7 @@ class TrainingMode(Relation):
     A model that a library put into evaluation mode on its way, as those do that load pretrained weights, and for which the
     program itself never set a mode, has a dropout that was meant and does nothing: it is broken from the second step on.
     Where only parts of a model are put back into training mode after an evaluation of the whole, the dropout of the others is
-    still off: it is broken where more of it was active in the steps before.
+    still off: it is broken where more of it was active in the steps before, and all of its parameters are trained.
     A model that the program itself trains in evaluation mode from its beginning is left alone, and so is one without
     dropout whose running statistics are frozen later on.
     """
@@ -119,7 +119,7 @@ class TrainingMode(Relation):
             dropping = max(one.get("dropout", 0) for one in told)
             if 0 < dropping < self._dropped_out.get(name, 0):
                 switched = self._evaluating.get(name)
-                left = switched is not None and name in self._evaluated
+                left = switched is not None and name in self._evaluated and not _frozen(name, window)
             elif not active and switched is not None:
                 read = name in self._read and max(one.get("dropouts", 0) for one in told) > 0
                 still = self._still(name, max(one.get("dropouts", 0) for one in told) > 0)
@@ -154,6 +154,13 @@ class TrainingMode(Relation):
         yield [
             mini.window(train[0], ("forward model", whole), *train[2:], *evaluate),
             mini.window(train[0], frozen, ("forward model", part), *train[2:]),
+        ]
+        mini = Mini({"model.encoder.weight": {}, "model.head.weight": {}})  # its head alone is trained on
+        encoder = ("variable", "model.encoder.weight", {"trainable": False})
+        head = (encoder, ("mode model.head", {"args": {"training": True}}))
+        yield [
+            mini.window(train[0], ("forward model", whole), *train[2:], *evaluate),
+            mini.window(*head, ("forward model", part), *train[2:]),
         ]
         for user in (True, False):  # a mode that the program sets itself, and one that is set again by it
             mini = Mini({"model.weight": {}})
@@ -195,6 +202,12 @@ class TrainingMode(Relation):
 
 def _within(name: str, outer: str) -> bool:
     return name == outer or name.startswith(outer + ".")
+
+
+def _frozen(name: str, window: Window) -> bool:
+    """Whether parameters of a model are not trained: what holds them may be left in evaluation mode on purpose."""
+    held = (one for one in window.run.variables.values() if one.kind == "parameter" and _within(one.name, name))
+    return any(not one.trainable for one in held)
 
 
 def _off(parts: int, dropping: int) -> str:
