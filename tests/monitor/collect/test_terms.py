@@ -184,6 +184,17 @@ def test_the_same_loss_twice_is_told_where_both_count() -> None:
     assert not same(mixed(0.5, labels))
 
 
+def test_a_loss_that_is_weighed_by_itself_is_another_one() -> None:
+    labels = torch.tensor([0, 0, 1, 1, 2, 2])
+
+    def focal(one: Any) -> Any:
+        hard = F.cross_entropy(one, labels)
+        return (1 - torch.exp(-hard)) ** 2 * hard
+
+    assert not same(lambda one, two: F.cross_entropy(one, labels) + focal(one))
+    assert same(lambda one, two: F.cross_entropy(one, labels) / 2 + F.cross_entropy(one, labels).mean()) == [1.0, 1.0]
+
+
 def test_losses_that_hold_others_fast_are_not_the_same() -> None:
     assert not same(lambda one, two: F.mse_loss(one, two.detach()) + F.mse_loss(one.detach(), two))
     assert not same(lambda one, two: F.huber_loss(one, two, delta=0.5) + F.huber_loss(one, two, delta=1.0))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from .backward import read_later
@@ -30,6 +32,7 @@ _LOSSES = (
 _MOST_TERMS = 16  # of an iteration
 _MOST_PLACES = 64
 _MOST_ENDS = 40
+_MARK = "preflight_term"
 
 
 class _Given:
@@ -66,9 +69,10 @@ class _Given:
 class _Term:
     """A loss of this iteration; its graph is not held."""
 
-    __slots__ = ("_terms", "given", "gradient", "reached", "turn", "word")
+    __slots__ = ("_terms", "given", "gradient", "number", "reached", "turn", "word")
 
-    def __init__(self, word: str, given: _Given | None, terms: Terms) -> None:
+    def __init__(self, number: int, word: str, given: _Given | None, terms: Terms) -> None:
+        self.number = number
         self.word = word
         self.given = given
         self.reached = False
@@ -93,6 +97,8 @@ class Terms:
         self._orders: dict[str, int] = {}  # by place, how many there were in this iteration
         self._given: dict[str, _Given] = {}  # what functions that are being computed were given
         self._pairs: list[tuple[_Term, _Term, Any]] = []
+        self._stand: set[tuple[int, int]] = set()  # backward passes, and numbers of losses that stand in their sums
+        self._made_so_far = 0
         self.turn = 0  # backward passes that were looked at
         plain_types(recorder.torch)
 
@@ -128,19 +134,21 @@ class Terms:
         if place not in self._orders and len(self._orders) >= _MOST_PLACES:
             return
         order = self._orders[place] = self._orders.get(place, -1) + 1
-        term = _Term(f"{place}#{order}#{name}#{'+'.join(sorted(_made_by(node)))}", given, self)
+        self._made_so_far += 1
+        term = _Term(self._made_so_far, f"{place}#{order}#{name}#{'+'.join(sorted(_made_by(node)))}", given, self)
         if node is not None:  # otherwise what it compares was made to numbers before
             node.register_prehook(term.came)
-            self._pair(term)
+            self._pair(term, node)
         self._open.append(term)
         head = recorder.head()
         word = term.word
         recorder.later(read_later(output), lambda values: [("scalar", (*head, VALUE, word, values[0]))])
 
-    def _pair(self, term: _Term) -> None:
+    def _pair(self, term: _Term, node: Any) -> None:
         """Find a loss that was given the same before."""
         if term.given is None:
             return
+        node.metadata[_MARK] = term.number
         name = term.word.split("#", 2)[2]
         for other in self._open:
             if other.given is not None and other.word.split("#", 2)[2] == name:
@@ -154,6 +162,8 @@ class Terms:
         """A backward pass begins: tell what its loss is added up from, where it is added up from few things."""
         self.turn += 1
         root = getattr(loss, "grad_fn", None)
+        if self._pairs and root is not None:
+            self._stand.update((self.turn, number) for number in _standing(root))
         if self._open and root is not None:
             names = _ends(root)
             if names:
@@ -165,13 +175,15 @@ class Terms:
         terms, self._open = self._open, []
         self._orders.clear()
         pairs, self._pairs = self._pairs, []
+        stand, self._stand = self._stand, set()
         self._given.clear()
         if not recorder.backwards:
             return
         for term in terms:
             recorder.scalar(REACHED, term.word, float(term.reached))
         for first, second, same in pairs:
-            self._same(first, second, same)
+            if {(one.turn, one.number) for one in (first, second)} <= stand:
+                self._same(first, second, same)
 
     def _same(self, first: _Term, second: _Term, same: Any) -> None:
         """Tell of two losses of the same tensors whether one backward pass came to both with gradients that are not zero."""
@@ -215,6 +227,23 @@ def _made_by(node: Any) -> list[str]:
         return []
     name = name_of(node)
     return (_ends(node) or [name]) if name in ADDING else [name]
+
+
+def _standing(root: Any) -> Iterator[int]:
+    """The numbers of the losses that a sum is added up from, each with a constant share."""
+    nodes, seen = [root], {id(root)}
+    for node in islice(nodes, _MOST_ENDS):  # grows as it goes
+        mark = node.metadata.get(_MARK)
+        if mark is not None:
+            yield mark
+            continue
+        name, below = name_of(node), [one for one, _ in node.next_functions if one is not None]
+        if name not in ADDING or (name in ("Mul", "Div") and len(below) > 1):
+            continue
+        for one in below:
+            if id(one) not in seen:
+                seen.add(id(one))
+                nodes.append(one)
 
 
 def _ends(root: Any) -> list[str]:

@@ -18,8 +18,9 @@ class TermsStandOnce(Relation):
     A contrastive loss has two directions, from pictures to texts and back: where the second one is given the same scores and
     not the transposed ones, it is the first one again, and only one side learns to tell samples apart. A term that was
     copied and not changed, or added in two places, counts twice.
-    Judged are losses of ``torch.nn.functional``, reduced to one number, that one backward pass comes to with gradients that are
-    not zero: mixed labels that are not mixed have a share of zero. They must be given the same tensors (or, where each sample is
+    Judged are losses of ``torch.nn.functional``, reduced to one number, that are added up with constant shares, and that one
+    backward pass comes to with gradients that are not zero: one that is weighed by itself, as a focal loss is, is another, and
+    mixed labels that are not mixed have a share of zero. They must be given the same tensors (or, where each sample is
     its own class, the same scores) and the same options in three iterations in a row.
     """
 
