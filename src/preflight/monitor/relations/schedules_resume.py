@@ -18,8 +18,8 @@ class SchedulesResume(Relation):
     The optimizer gets back its moments and the rate that it had; a scheduler that is made beside it, and whose state was
     saved but not loaded, counts from nought: the rate jumps back to the beginning of the warm-up, and the decay comes too
     late.
-    Judged at the first advance of a scheduler after its optimizer was restored, when a file had been read that holds the
-    state of one that was a few steps on. One that was restored, or made with where it is to go on, counts from there; one
+    Judged at the first advance of a scheduler after its optimizer was restored, when a file had been read right before that
+    holds the state of one that was a few steps on. One that was restored, or made with where it is to go on, counts from there; one
     that is advanced before the next step is brought there by hand. Where a schedule of the same optimizer has advanced
     before, what is begun anew is another phase of the training.
     """
@@ -36,10 +36,11 @@ class SchedulesResume(Relation):
     advice = "restore the scheduler, too: scheduler.load_state_dict(checkpoint[...])"
 
     def __init__(self) -> None:
-        self._read = 0  # how far a schedule was whose state was read from a file
+        self._read: Call | None = None  # the file that was read last
         self._restored: dict[str, tuple[int, Call]] = {}
         """By optimizer that was restored and not advanced since: how far a schedule was, nought where it was restored, too."""
         self._advanced: set[str] = set()  # optimizers whose schedule has advanced
+        self._loaded: set[object] = set()  # numbers of schedulers that were restored
 
     def see(self, window: Window) -> Iterator[Example]:
         calls = [*window.named("load"), *window.named("load_state_dict"), *window.named("scheduler.step")]
@@ -47,16 +48,24 @@ class SchedulesResume(Relation):
             told = call.args or {}
             optimizer = str(told.get("optimizer"))
             if call.name == "load":
-                self._read = max((call.result or {}).get("schedules") or [0])
+                self._read = call
             elif call.name == "scheduler.step":
                 far, restored = self._restored.pop(optimizer, (0, None))
                 if restored is not None:
-                    yield self._judge(call, far if _stepped_between(restored, call, window) else 0)
+                    known = optimizer in self._advanced or told.get("index") in self._loaded
+                    yield self._judge(call, 0 if known or not _stepped_between(restored, call, window) else far)
                 self._advanced.add(optimizer)
             elif "scheduler" in told:
+                self._loaded.add(told["scheduler"])
                 self._restored[optimizer] = 0, call
-            elif call.object.startswith("optimizer") and self._read >= _FAR:
-                self._restored[call.object] = 0 if call.object in self._advanced else self._read, call
+            elif call.object.startswith("optimizer") and self._read is not None:
+                self._restored[call.object] = self._far(self._read, call, window), call
+
+    @staticmethod
+    def _far(read: Call, restored: Call, window: Window) -> int:
+        """How far on a schedule is whose state lies in the file that an optimizer is restored from; nought where it is not."""
+        far = max((read.result or {}).get("schedules") or [0])
+        return 0 if far < _FAR or _stepped_between(read, restored, window) else far
 
     @staticmethod
     def _judge(call: Call, far: int) -> Example:
@@ -76,12 +85,16 @@ class SchedulesResume(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _resumed(loaded=True)
+        yield [Mini({"model.weight": {}}).window(_READ[0], _restored(0), _READ[1], *_trained(0))]  # a later one's turn
         yield _resumed(loaded=False, count=12)  # made with where it is to go on
         brought = [_advance(count) for count in range(12)]  # advanced as often as it was before
-        yield [Mini({"model.weight": {}}).window(*_READ, *brought, "backward", "step optimizer0:Adam", _advance(12))]
+        yield [Mini({"model.weight": {}}).window(*_READ, *brought, *_trained(12))]
         mini = Mini({"model.weight": {}})  # another phase begins at the best weights so far, with a schedule of its own
-        first = mini.window("backward", "step optimizer0:Adam", _advance(3))
-        yield [first, mini.window(*_READ, "backward", "step optimizer0:Adam", _advance(0))]
+        first = mini.window(*_trained(3))
+        yield [first, mini.window(*_READ, *_trained(0))]
+        mini = Mini({"model.weight": {}})  # weights are taken from a file; the optimizer is put back after a few trials
+        first = mini.window(_READ[0], "backward", "step optimizer0:Adam")
+        yield [first, mini.window(_READ[1], *_trained(0))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -94,17 +107,24 @@ _READ = (
 )
 
 
-def _stepped_between(restored: Call, advance: Call, window: Window) -> bool:
-    """Whether a step came between what was restored and the first advance of a schedule."""
-    return restored.i < advance.i or any(restored.q < call.q < advance.q for call in window.named("step"))
+def _stepped_between(before: Call, after: Call, window: Window) -> bool:
+    """Whether a step came between two calls, the second of which is of this window."""
+    return before.i < after.i or any(before.q < call.q < after.q for call in window.named("step"))
 
 
 def _advance(count: int) -> tuple[str, dict[str, object]]:
     return "scheduler.step LambdaLR", {"args": {"index": 0, "optimizer": "optimizer0:Adam", "count": count}}
 
 
+def _restored(count: int) -> tuple[str, dict[str, object]]:
+    return "load_state_dict LambdaLR", {"args": {"scheduler": 0, "optimizer": "optimizer0:Adam", "count": count}}
+
+
+def _trained(count: int) -> tuple[object, ...]:
+    return "backward", "step optimizer0:Adam", _advance(count)
+
+
 def _resumed(loaded: bool, count: int = 0) -> list[Window]:
     mini = Mini({"model.weight": {}})
-    restored = ("load_state_dict LambdaLR", {"args": {"scheduler": 0, "optimizer": "optimizer0:Adam", "count": 12}})
-    trained = ("backward", "step optimizer0:Adam", _advance(12 if loaded else count))
-    return [mini.window(*_READ, *((restored,) if loaded else ()), *trained)]
+    restored = (_restored(12),) if loaded else ()
+    return [mini.window(*_READ, *restored, *_trained(12 if loaded else count))]
