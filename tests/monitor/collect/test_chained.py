@@ -136,3 +136,17 @@ def test_a_loss_that_is_passed_back_in_a_sum_again_is_told() -> None:
     assert told(twice, "again") == [0, 1] * 6
     assert told(apart, "again") == told(of_leaves, "again") == [0] * 12
     assert told(read, "again") == [0] * 18
+
+
+def test_rows_that_are_passed_back_with_weights_of_the_program_are_no_loss() -> None:
+    torch.manual_seed(0)
+    with recorded() as kept:
+        model = torch.nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for _ in range(3):
+            optimizer.zero_grad()
+            rows = model(torch.randn(8, 4)).square().sum(1)
+            rows.backward(torch.rand(8), retain_graph=True)
+            rows.mean().backward()
+            optimizer.step()
+    assert not any(passes(kept, "again"))

@@ -54,7 +54,7 @@ class Chained:
                 seen[THROUGH] = depth
         elif number >= self._since and own != id(root) and not self._frozen():
             seen[AGAIN] = recorder.passes - number
-        if kept:
+        if kept and loss.numel() == 1:  # of more numbers the program may weigh each as it likes
             root.metadata[_MARK] = (recorder.passes, recorder.iteration, depth, id(root))
             self._marked = True
 
