@@ -24,7 +24,8 @@ class PlateausSeeAMeasure(Relation):
     When more is better it always does, and the rate never falls.
     Judged from the third call on: each number was the count of calls so far, from nought or from one.
     Nor does a scheduler wait for a loss to rise, or for an accuracy to fall: judged where the program calls by such a name
-    what it hands over as it is, at each call.
+    what it hands over as it is, at each call; and where that is a plain number, only while it is better, by its name, than at
+    the first call.
     """
 
     name = "plateaus-see-a-measure"
@@ -37,23 +38,32 @@ class PlateausSeeAMeasure(Relation):
 
     def __init__(self) -> None:
         self._counted: dict[tuple[str, object], tuple[float, int]] = {}  # by scheduler: the distance, and how often
+        self._first: dict[tuple[str, object], float] = {}  # by scheduler: the first measure
 
     def see(self, window: Window) -> Iterator[Example]:
         for call in window.named("scheduler.step"):
             told = call.args or {}
             better, mode = _better(str(told.get("called", ""))), told.get("mode")
-            if better and mode in ("min", "max") and better != mode:
+            measure, count = told.get("measure"), told.get("count")
+            number = measure if isinstance(measure, (int, float)) else None
+            key = call.object, told.get("index")
+            if better and mode in ("min", "max") and better != mode and self._gets_better(key, number, better):
                 yield _turned(call, str(told["called"]), mode)
                 continue
-            measure, count = told.get("measure"), told.get("count")
-            if not isinstance(measure, (int, float)) or not isinstance(count, int):
+            if number is None or not isinstance(count, int):
                 continue
-            key = call.object, told.get("index")
-            distance = measure - count
+            distance = number - count
             before, times = self._counted.get(key, (None, 0))
             times = times + 1 if distance in (0, 1) and before in (None, distance) else 0
             self._counted[key] = distance, times
-            yield _example(call, measure, times >= _IN_A_ROW)
+            yield _example(call, number, times >= _IN_A_ROW)
+
+    def _gets_better(self, key: tuple[str, object], number: float | None, better: str) -> bool:
+        """Whether a measure goes the way that its name calls better, as far as it is known: names may mislead."""
+        if number is None:
+            return True
+        first = self._first.setdefault(key, number)
+        return number < first if better == "min" else number > first
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -63,6 +73,7 @@ class PlateausSeeAMeasure(Relation):
         yield _judged([0.1, 0.2], called="accuracy", mode="max")
         yield _judged([-0.9, -0.7], called="neg_loss", mode="max")
         yield _judged([0.9, 0.7], called="loss_acc", mode="min")  # accumulated
+        yield _judged([0.9, 0.7, 0.6], called="dice", mode="min")  # a loss by that name
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
