@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from torch.optim.swa_utils import AveragedModel  # noqa: E402
-
 sys.path.insert(0, str(Path(__file__).parent))
 from recording import recorded  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
 
-class _Own(AveragedModel):  # type: ignore[misc]
+AveragedModel = torch.optim.swa_utils.AveragedModel
+
+
+class _Own(AveragedModel):
     """An average with an update of its own, which counts nothing."""
 
     def update_parameters(self, model: Any) -> None:

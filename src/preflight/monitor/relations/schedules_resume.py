@@ -19,9 +19,9 @@ class SchedulesResume(Relation):
     saved but not loaded, counts from nought: the rate jumps back to the beginning of the warm-up, and the decay comes too
     late.
     Judged at the first advance of a scheduler after its optimizer was restored, when a file had been read right before that
-    holds the state of one that was a few steps on. One that was restored, or made with where it is to go on, counts from there; one
-    that is advanced before the next step is brought there by hand. Where a schedule of the same optimizer has advanced
-    before, what is begun anew is another phase of the training.
+    holds the state of one that was a few steps on. One that was restored, or made with where it is to go on, counts from
+    there; one that is advanced before the next step is brought there by hand. Where a schedule of the same optimizer has
+    advanced before, what is begun anew is another phase of the training.
     """
 
     name = "schedules-resume"
@@ -108,7 +108,7 @@ _READ = (
 
 
 def _stepped_between(before: Call, after: Call, window: Window) -> bool:
-    """Whether a step came between two calls, the second of which is of this window."""
+    """Whether a step came between two calls, the second of which is of this window: iterations end with one."""
     return before.i < after.i or any(before.q < call.q < after.q for call in window.named("step"))
 
 
