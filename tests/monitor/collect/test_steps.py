@@ -218,6 +218,18 @@ def test_a_batch_that_is_learnt_by_heart_is_no_endless_iteration(per_batch: int,
     assert len(kept.windows()) == iterations
 
 
+class _Halved(torch.autograd.Function):
+    """A division that the graph does not show, as one within a compiled function is not."""
+
+    @staticmethod
+    def forward(ctx: Any, loss: Any) -> Any:
+        return loss / 2
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0] / 2
+
+
 @pytest.mark.parametrize(
     ("by_hand", "told"),
     [
@@ -226,8 +238,9 @@ def test_a_batch_that_is_learnt_by_heart_is_no_endless_iteration(per_batch: int,
         (lambda loss: loss / 2, True),
         (lambda loss: loss / 2 + loss.square() / 2, True),
         (lambda loss: loss + 0.5 * loss.square(), False),
+        (lambda loss: _Halved.apply(loss), True),
     ],
-    ids=["accelerate", "as it is", "divided", "terms divided", "a term divided"],
+    ids=["accelerate", "as it is", "divided", "terms divided", "a term divided", "by a function of its own"],
 )
 def test_a_pass_tells_whether_accelerate_or_the_program_divides_its_loss(
     by_hand: Callable[[Any], Any] | None, told: bool

@@ -28,7 +28,7 @@ def amidst() -> bool | None:
 def divided(loss: Any) -> bool:
     """Whether the loss of a backward pass is Accelerate's, which divides it, or is itself a division or a product.
 
-    A sum is one where each of its terms is.
+    A sum is one where each of its terms is, and so may be what a function of the program's own or the compiler's gave.
     """
     if _ends_divided(loss.grad_fn):
         return True
@@ -46,7 +46,7 @@ def _ends_divided(root: Any) -> bool:
     nodes, known = [root], {id(root)}
     for count, node in enumerate(nodes):  # grows as it goes
         name = name_of(node)
-        if name in ("Div", "Mul"):
+        if name in ("Div", "Mul") or not str(node.name())[-1:].isdigit():  # torch numbers its own operations
             continue
         if name not in _SUMS or count >= _MOST_NODES:
             return False
