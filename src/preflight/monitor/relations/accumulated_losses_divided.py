@@ -17,7 +17,8 @@ class AccumulatedLossesDivided(Relation):
     many times larger as there are passes.
     Judged at each step that several passes were accumulated for, where the program told Accelerate to: broken where none
     of their losses went through it and none ends in a division or a product, or a sum of such, by which the program may do
-    so itself, or in a function that is compiled or the program's own, which may do so inside. Gradients that the program puts others in the place of may be divided there.
+    so itself, or in a function that is compiled or the program's own, which may do so inside. Gradients that the program
+    puts others in the place of may be divided there.
     """
 
     name = "accumulated-losses-divided"
