@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from preflight.errors import CatalogError
 from preflight.source.logs.bars import not_begun
@@ -20,7 +21,7 @@ def named(name: str | None) -> Predicate | None:
     """
     if name is None:
         return None
-    found = globals().get(name)
+    found: Any = globals().get(name)
     own = callable(found) and getattr(found, "__module__", None) == __name__
     if name.startswith("_") or name == "named" or not own:
         raise CatalogError(f"there is no predicate '{name}'", f"those of {__name__} can be named")
