@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from preflight.monitor.judging.engine import Engine
 from preflight.monitor.judging.examples import Examples
 from preflight.monitor.learn.crossrun import learn
@@ -146,8 +148,46 @@ def test_over_how_many_batches_gradients_are_accumulated_is_a_setting() -> None:
         return [mini.window(*[("backward", {"place": "train.py:7"})] * times, STEP) for _ in range(8)]
 
     assert not broken("calls-per-step", run(4), run(6))
-    assert broken("calls-per-step", run(4), run(1)) == ["0: once"]
-    assert broken("calls-per-step", run(1), run(2)) == ["0: several times"]
+    assert not broken("calls-per-step", run(4), run(1))
+    assert not broken("calls-per-step", run(1), run(2))
+
+
+def test_gradients_that_are_cleared_again_and_again_are_no_setting() -> None:
+    def run(times: int) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        return [mini.window(*["zero_grad optimizer0:SGD", "backward"] * times, STEP) for _ in range(8)]
+
+    assert broken("calls-per-step", run(1), run(4)) == ["0: several times"]
+
+
+def test_how_often_a_schedule_advances_for_several_ranks_is_a_setting() -> None:
+    def run(times: int) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        return [mini.window("backward", STEP, *["scheduler.step"] * times) for _ in range(8)]
+
+    assert not broken("calls-per-step", run(1), run(4))
+    assert broken("calls-per-step", run(1), run(0)) == ["1: never"]
+
+
+@pytest.mark.parametrize("name", ["calls-per-step", "step-contains"])
+def test_a_schedule_that_goes_by_epochs_may_have_longer_ones(name: str) -> None:
+    def run(length: int) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        first = ["scheduler.step", "loop loader0"]
+        return [mini.window(*first * (not number % length), "backward", STEP) for number in range(12)]
+
+    assert not broken(name, run(1), run(4)), "of epochs of one batch each"
+
+
+@pytest.mark.parametrize("name", ["calls-per-step", "step-contains"])
+def test_without_mixed_precision_no_scaler_is_missing(name: str) -> None:
+    def run(*calls: str) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        return [mini.window("backward", *calls[:1], STEP, *calls[1:]) for _ in range(8)]
+
+    scaled = "scaler.step optimizer0:SGD"
+    assert not broken(name, run(scaled, "scaler.update"), run())
+    assert broken(name, run(scaled, "scaler.update"), run(scaled))
 
 
 def test_what_a_step_did_that_nobody_looked_at_is_no_change_between_steps() -> None:

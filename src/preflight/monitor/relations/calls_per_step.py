@@ -7,12 +7,14 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.relations.step_contains import mine, spoken
+from preflight.monitor.relations.step_contains import counts, mine, spoken
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
 
 _COUNTED = ("zero_grad", "backward", "clip_grad_norm", "clip_grad_value", "scheduler.step", "scaler.update")
 _SEVERAL = "several"
+_REPEATED = ("backward", "scheduler.step")
+"""Of these it is a setting how often one place is passed: gradients are accumulated, a schedule advances for each rank."""
 
 
 class CallsPerStep(Relation):
@@ -20,14 +22,17 @@ class CallsPerStep(Relation):
 
     How many backward passes make a step, how often gradients are cleared, how often the schedule advances: learnt for
     each kind of optimizer, for the calls that occur at all. Where one place in the code is passed more than once, it is
-    several times, however many. The first step is told apart, because the calls that follow a
+    several times, however many; backward passes and advances of schedules of one place count once, because over how many
+    batches gradients are accumulated is a setting, and some schedules advance once for each rank.
+    A schedule is not counted where a pass through a loader begins between the steps, nor is a gradient scaler that is not
+    used. The first step is told apart, because the calls that follow a
     step come after it; it is not judged where an optimizer before it had stepped, whose calls are among those it is told
     with. What a gradient scaler skips is counted with the next step, which is not judged.
     """
 
     name = "calls-per-step"
     fields = ("optimizer", "call")
-    needs = frozenset({"step", *_COUNTED})
+    needs = frozenset({"step", "loop", *_COUNTED})
     wakes = frozenset({"step"})
     severity = "warning"
     priority = 43
@@ -46,8 +51,10 @@ class CallsPerStep(Relation):
                 continue
             context = {"closure": bool((step.call.args or {}).get("closure")), "first": not step.done}
             for name, places in found.items():
-                # How often one place is passed is a setting, such as how many batches gradients are accumulated over.
-                count = len(places) if len(places) == len(set(places)) else _SEVERAL
+                if not counts(name, step):
+                    continue
+                once = name in _REPEATED or len(places) == len(set(places))
+                count = len(set(places)) if once else _SEVERAL
                 yield Example((kind, name), True, context, (step.call.object,), call=step.call, value=count)
 
     @classmethod
@@ -65,11 +72,14 @@ class CallsPerStep(Relation):
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
-        mini = Mini({"model.weight": {}})
-        yield [mini.window("backward", "backward", "step optimizer0:SGD") for _ in range(8)]
+        yield _run(2)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
-        mini = Mini({"model.weight": {}})
-        first = [mini.window("backward", "backward", "step optimizer0:SGD") for _ in range(8)]
-        yield [*first, mini.window("backward", "step optimizer0:SGD")]
+        yield [*_run(2), *_run(1)]
+
+
+def _run(losses: int) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    passes = [("backward", {"place": f"train.py:{number}"}) for number in range(losses)]
+    return [mini.window(*passes, "step optimizer0:SGD") for _ in range(8)]

@@ -32,11 +32,13 @@ class StepContains(Relation):
     For each kind of optimizer and each call of the training loop (clearing, backward pass, clipping, unscaling, advance
     of the schedule, next batch): whether it occurs between two steps. Calls that name an optimizer count for their own
     only. The first step of an optimizer is told apart, because the calls that follow a step come after it.
+    A schedule is not looked for where a pass through a loader begins between the steps, because an epoch of a single
+    batch has as many of both; nor is any call of a gradient scaler where there is none at all, as without mixed precision.
     """
 
     name = "step-contains"
     fields = ("optimizer", "call")
-    needs = frozenset({"step", *CALLS})
+    needs = frozenset({"step", "loop", *CALLS})
     wakes = frozenset({"step"})
     severity = "warning"
     priority = 41
@@ -51,6 +53,8 @@ class StepContains(Relation):
             context = {"first": step.done == 0, "closure": closure}
             found = {call.name for call in step.between if mine(call, step)}
             for name in CALLS:
+                if not counts(name, step):
+                    continue
                 holds = name in found
                 if holds:
                     yield Example((kind, name), True, context)
@@ -93,6 +97,15 @@ class StepContains(Relation):
 def spoken(name: object) -> str:
     """A call as a program writes it."""
     return f"{name}_" if str(name).startswith("clip_grad") else str(name)
+
+
+def counts(name: str, step: Step) -> bool:
+    """Whether it is no setting, such as the size of a batch or the precision, that decides over a call before a step."""
+    if name == "scheduler.step":
+        return not step.named("loop")
+    if name.startswith("scaler."):
+        return any(call.name.startswith("scaler.") for call in step.between)
+    return True
 
 
 def mine(call: Call, step: Step) -> bool:
