@@ -167,16 +167,18 @@ def test_how_often_a_schedule_advances_for_several_ranks_is_a_setting() -> None:
 
     assert not broken("calls-per-step", run(1), run(4))
     assert broken("calls-per-step", run(1), run(0)) == ["1: never"]
+    assert not broken("calls-periodic", run(1), run(4))
 
 
-@pytest.mark.parametrize("name", ["calls-per-step", "step-contains"])
+@pytest.mark.parametrize("name", ["calls-per-step", "step-contains", "calls-periodic"])
 def test_a_schedule_that_goes_by_epochs_may_have_longer_ones(name: str) -> None:
     def run(length: int) -> list[Window]:
         mini = Mini({"model.weight": {}})
         first = ["scheduler.step", "loop loader0"]
-        return [mini.window(*first * (not number % length), "backward", STEP) for number in range(12)]
+        return [mini.window(*first * (not number % length), "backward", STEP) for number in range(36)]
 
     assert not broken(name, run(1), run(4)), "of epochs of one batch each"
+    assert not broken(name, run(4), run(1))
 
 
 @pytest.mark.parametrize("name", ["calls-per-step", "step-contains"])

@@ -17,7 +17,9 @@ class CallsPeriodic(Relation):
     """What happens once a step, or once an epoch, goes on to do so.
 
     Learnt for the advance of a schedule, the numbers of epochs and checkpoints: whether each comes with every step, or
-    once for every pass through a loader. How many steps that are depends on the data and on the batch, and is not learnt.
+    once for every pass through a loader. How many steps that are depends on the data and on the batch, and is not learnt:
+    nothing is said where a pass begins between two steps, which may be both, nor where one place advances a schedule
+    again before the next step, as some do once for each rank.
     """
 
     name = "calls-periodic"
@@ -33,7 +35,7 @@ class CallsPeriodic(Relation):
     def __init__(self) -> None:
         self._steps = self._loops = 0
         self._scaled = False
-        self._last: dict[tuple[str, str], tuple[int, int]] = {}
+        self._last: dict[tuple[str, str], tuple[int, int, str | None]] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
         self._scaled = self._scaled or bool(window.named("scaler.step"))
@@ -44,16 +46,19 @@ class CallsPeriodic(Relation):
                 self._loops += 1
             elif call.name in _CALLS:
                 subject = call.name, call.object
-                steps, loops = self._last.get(subject, (-1, -1))
-                self._last[subject] = self._steps, self._loops
-                if steps >= 0:
-                    often = self._often(self._steps - steps, self._loops - loops)
+                known = self._last.get(subject)
+                self._last[subject] = self._steps, self._loops, call.place
+                often = self._often(known, call.place) if known is not None else None
+                if often:
                     yield Example(subject, True, {}, (call.object or call.name,), call=call, value=often)
 
-    @staticmethod
-    def _often(steps: int, loops: int) -> str:
-        if steps <= 1:
-            return _OFTEN[0] if steps else _OFTEN[1]
+    def _often(self, known: tuple[int, int, str | None], place: str | None) -> str | None:
+        """How often a call comes that came before; None where it is settings that decide over it."""
+        steps, loops = self._steps - known[0], self._loops - known[1]
+        if not steps:
+            return _OFTEN[1] if place != known[2] else None
+        if steps == 1:
+            return _OFTEN[0] if not loops else None
         return _OFTEN[2] if loops else "every few steps"
 
     @classmethod
