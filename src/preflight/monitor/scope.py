@@ -79,6 +79,11 @@ def parts_of(window: Window) -> str:
     return variables.parts
 
 
+def processes_of(window: Window) -> str:
+    """Whether one process trains or several do, for contexts: how many there are is a setting."""
+    return "one" if window.run.world == 1 else "several"
+
+
 def _scope(run: Run) -> str:
     held: dict[str, Counter[str]] = {}
     layers: dict[str, Counter[str]] = {}

@@ -275,3 +275,29 @@ def test_scales_and_models_of_several_runs_are_learnt_though_they_differ() -> No
             for window in windows:
                 engine.see(window)
             assert bool(engine.violations()) is expected
+
+
+def fed(*loaders: tuple[str, str, bool], world: int = 1) -> list[Window]:
+    """A run that goes through loaders, with their orders, one after the other, and trains from some of them."""
+    mini = Mini({"model.weight": {}}, world=world)
+    windows = []
+    for name, order, trained in loaders:
+        made: list[Any] = [(f"loader.new {name}", {"args": {"order": order}})]
+        for number in range(6):
+            batch = ("batch", {"loader": name, "bits": [number]})
+            windows.append(mini.window(*made, batch, "forward model", *["backward", STEP] * trained))
+            made = []
+    return windows
+
+
+def test_a_loader_that_shuffled_is_known_again_though_an_evaluation_comes_first() -> None:
+    train, check = ("random", True), ("sequential", False)
+    good = fed(("loader0", *check), ("loader1", *train))
+    assert not broken("loaders-shuffle", good, fed(("loader0", *train), ("loader1", *check)))
+    assert broken("loaders-shuffle", good, fed(("loader0", "sequential", True), ("loader1", *check)))
+
+
+def test_the_order_of_one_process_is_not_asked_of_several() -> None:
+    one, other = ("loader0", "random", True), ("loader0", "sequential", True)
+    assert broken("loaders-shuffle", fed(one), fed(other))
+    assert not broken("loaders-shuffle", fed(one), fed(other, world=2))

@@ -6,7 +6,7 @@ import pytest
 
 from preflight.monitor.judging.engine import Engine
 from preflight.monitor.judging.examples import Examples
-from preflight.monitor.learn.evidence import Evidence
+from preflight.monitor.learn.evidence import NEVER, Evidence
 from preflight.monitor.learn.statements import statements
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Relation, relations
@@ -37,6 +37,11 @@ def test_what_is_learnt_holds_and_is_broken(kind: type[Relation]) -> None:
                 engine.see(window)
             engine.finish()
             assert bool(engine.violations()) is expected
+
+
+@pytest.mark.parametrize("kind", LEARNING, ids=lambda kind: kind.name)
+def test_what_is_asked_of_a_context_is_kept_of_it(kind: type[Relation]) -> None:
+    assert not NEVER.intersection(kind.asked)
 
 
 @pytest.mark.parametrize(("spread", "count"), [(0.02, 1), (0.45, 0)])

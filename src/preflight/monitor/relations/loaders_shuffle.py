@@ -7,46 +7,46 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import parts_of
+from preflight.monitor.scope import parts_of, processes_of
+from preflight.monitor.views.fetches import fetches_of
 from preflight.monitor.window import Window
 
 _EARLY = 8
 
 
 class LoadersShuffle(Relation):
-    """A loader whose sampler drew at random in the runs this was learnt from is not given its samples in order.
+    """A loader that is trained from, and whose sampler drew at random in the runs this was learnt from, is not given its samples in order.
 
-    Learnt of each loader, by the order in which they are made, from its sampler: nothing is learnt of loaders that go through
-    their samples in order, because that of a training may be drawn before, and what is evaluated may be drawn.
+    Learnt of each such loader from its sampler. They are told apart by the order in which the training first takes a batch of
+    them: loaders that are evaluated from come earlier or later, or more often, as the settings are. Nothing is learnt of
+    loaders that go through their samples in order, because that of a training may be drawn before.
     """
 
     name = "loaders-shuffle"
-    fields = ("loader",)
-    needs = frozenset({"loader.new", "batch"})
-    wakes = frozenset({"loader.new", "batch"})
+    fields = ("which",)
+    needs = frozenset({"loader.new", "batch", "fetch", "forward", "backward"})
+    follows = (fetches_of,)
+    wakes = frozenset({"batch"})
     severity = "warning"
     priority = 45
-    asked = ("ranks", "what_is_trained")
+    asked = ("processes", "what_is_trained")
     learns = True
     shared = False
     cause = "shuffle=True or the sampler is missing where the loader is made"
     advice = "look at how the loader is made, and at what it is given for its order"
 
     def __init__(self) -> None:
-        self._orders: dict[str, str] = {}
+        self._places: dict[str, int] = {}
         self._times: dict[str, int] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        for call in window.named("loader.new"):
-            order = (call.args or {}).get("order")
-            if order in ("random", "sequential"):
-                self._orders[call.object] = order
-        for name in dict.fromkeys(batch.loader for batch in window.batches if batch.loader in self._orders):
+        orders = {fetch.batch.loader: fetch.order for fetch in fetches_of(window) if fetch.trained}
+        for name, order in orders.items():
+            which = self._places.setdefault(name, len(self._places))
             times = self._times[name] = self._times.get(name, 0) + 1
-            if times <= _EARLY:
-                ranks = "one" if window.run.world == 1 else "several"
-                context = {"ranks": ranks, "what_is_trained": parts_of(window)}
-                yield Example((name,), True, context, (name,), value=self._orders[name])
+            if times <= _EARLY and order in ("random", "sequential"):
+                context = {"processes": processes_of(window), "what_is_trained": parts_of(window)}
+                yield Example((which,), True, context, (name,), value=order)
 
     @classmethod
     def trivial(cls, subject: Mapping[str, Any]) -> bool:
@@ -54,7 +54,9 @@ class LoadersShuffle(Relation):
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        return f"{subject.get('loader')} gives its samples in {subject.get('value')} order"
+        which = subject.get("which")
+        number = f" number {which + 1}" if which else ""
+        return f"Loader{number} of the training gives its samples in {subject.get('value')} order"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -69,4 +71,7 @@ def _run(order: str) -> list[Window]:
     mini = Mini({"model.weight": {}})
     made = ("loader.new loader0", {"args": {"order": order}})
     batches = [("batch", {"loader": "loader0", "bits": [number]}) for number in range(_EARLY)]
-    return [mini.window(*([made] if not number else []), batch) for number, batch in enumerate(batches)]
+    return [
+        mini.window(*([] if number else [made]), batch, "forward model", "backward")
+        for number, batch in enumerate(batches)
+    ]
