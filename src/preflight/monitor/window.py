@@ -210,6 +210,7 @@ class Run:
         self.classes: dict[str, str] = {}  # of the modules that the program calls, see scope.py
         self.optimizers: set[str] = set()  # classes of those that stepped, see scope.py
         self.losses: str | None = None  # the functions of the first loss of which they are told, see scope.py
+        self.resumed: bool | None = None  # whether an earlier run goes on, see resumed.py; None before a backward pass
 
     def roots(self, optimizer: int) -> set[str]:
         """Names of the roots of the variables of an optimizer; not to be changed."""

@@ -301,3 +301,71 @@ def test_the_order_of_one_process_is_not_asked_of_several() -> None:
     one, other = ("loader0", "random", True), ("loader0", "sequential", True)
     assert broken("loaders-shuffle", fed(one), fed(other))
     assert not broken("loaders-shuffle", fed(one), fed(other, world=2))
+
+
+def inputs(*bits: int, samples: int = 64) -> list[Window]:
+    """A run whose model is given these inputs, as far as they are looked at."""
+    mini = Mini({"model.weight": {}})
+    made: list[Any] = [("loader.new loader0", {"args": {"samples": samples, "batch_size": 16}})]
+    windows = []
+    for one in bits:
+        batches = [("batch", {"loader": loader, "bits": [one]}) for loader in ("loader0", "forward:model")]
+        windows.append(mini.window(*made, *batches, "forward model", "backward", STEP))
+        made = []
+    return windows
+
+
+def test_inputs_that_are_the_same_each_time_are_no_matter_of_settings() -> None:
+    good = inputs(*range(8))
+    assert broken("inputs-alike", good, inputs(*[1] * 8)) == ["4: is the same in each step"]
+    assert not broken("inputs-alike", good, inputs(0, 1, 2, 3, 4, 0, 0, 0)), "looks that lie whole epochs apart"
+    assert not broken("inputs-alike", good, inputs(*[0] * 4, *[1] * 4)), "four steps with each batch"
+    assert not broken("inputs-alike", good, inputs(*[1] * 8, samples=16)), "a loader with one batch"
+
+
+RESUMED = ("load_state_dict optimizer0:SGD", {"args": {"state": 4}})
+
+
+def resumed(windows: list[Window], by: tuple[str, dict[str, Any]] = RESUMED) -> list[Window]:
+    """The same run, which begins with the state of an optimizer."""
+    run = Mini({})
+    run.run = windows[0].run
+    return [run.window(by), *windows]
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "later"),
+    [
+        ("losses-end-alike", lambda: passes(NLL), lambda: passes(DIVIDED)),
+        (
+            "parameters-alike",
+            lambda: gradients(*[{"model.body": None, "model.head": 0.5}] * 9),
+            lambda: gradients(*[{"model.body": 0.5, "model.head": 0.5}] * 9),
+        ),
+        ("models-take-part", lambda: calling("forward warmup"), lambda: calling("forward model")),
+        ("passes-alike", lambda: calling(("forward critic", {"context": "nograd"})), lambda: calling("forward critic")),
+    ],
+)
+def test_the_first_steps_of_a_run_that_goes_on_are_not_those_of_a_training(name: str, first: Any, later: Any) -> None:
+    assert broken(name, first(), later())
+    assert not broken(name, first(), resumed(later()))
+    empty = ("load_state_dict optimizer0:SGD", {"args": {"state": 0}})
+    assert broken(name, first(), resumed(later(), empty)), "of a state in which nothing is"
+
+
+def calling(call: Any) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    return [mini.window("forward other", call, "backward", STEP) for _ in range(12)]
+
+
+def test_what_is_left_over_of_an_epoch_is_no_run_without_accumulation() -> None:
+    mini = Mini({"model.weight": {}})
+    told = ("backward", {"args": {"tail": DIVIDED}})
+    rest = [mini.window(*[told] * times, STEP) for times in (4, 4, 1, 4, 4, 1)]
+    assert not broken("losses-end-alike", passes(NLL), rest)
+
+
+def test_a_loss_over_all_processes_is_not_compared_with_that_of_one() -> None:
+    several = passes(DIVIDED)
+    several[0].run.world = 2
+    assert not broken("losses-end-alike", passes(NLL), several)

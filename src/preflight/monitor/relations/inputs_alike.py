@@ -9,12 +9,16 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.scope import parts_of
+from preflight.monitor.views.fetches import fetches_of
 from preflight.monitor.views.patterns import pattern_of
+from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Seen, Window
 
 _LOOKS = 3
-"""Looks of which a run's scale is the middle one, and in which inputs must be the same to be told so."""
+"""Looks of which a run's scale is the middle one, and after which inputs may be told to differ."""
+_ROW = 5
+"""Looks from the first one on in which inputs must be the same to be told so: later ones lie apart, perhaps by whole epochs."""
 _EARLY = 8
 """Looks from the first one on: what networks give each other, and what agents see, moves on with the training."""
 _LEAST_NUMBERS = {True: 64, False: 256}
@@ -27,18 +31,20 @@ _DIFFER, _SAME = "differs from step to step", "is the same in each step"
 class InputsAlike(Relation):
     """The inputs of a model are of the scale that they had in the runs this was learnt from, and change from step to step.
 
-    Learnt of each model that the program calls, in the first eight looks: the root of the mean square of what it is given
-    in training, which may be four times as large or as small in another run; that of what it is given in evaluation,
-    beside that in training, of which two thirds or half as much again are told; and whether the inputs of steps are
-    different ones. Where they are the same three times in a row though they were not, something is drawn once that should
-    be drawn each time.
-    Inputs that need gradients, and those of few numbers, are left out.
+    Learnt of each model that the program calls, in the first eight looks: the root of the mean square of what it is given in training,
+    which may be up to four times as large or as small in another run; that of what it is given in evaluation, beside
+    that in training, where a difference of more than the half counts; and whether the inputs of steps are different ones. Where they are
+    the same from the first look to the fifth though they were not, something is drawn once that should be drawn each
+    time; where a loader has one batch it is that one, and a few steps with one batch are a setting.
+    Inputs that need gradients, and those of few numbers, are left out. Of a run that goes on with the state of an optimizer, scales
+    are not told: what networks and agents are given moves on with the training.
     """
 
     name = "inputs-alike"
     fields = ("called", "what")
-    needs = frozenset({"forward", "tensor", "batch"})
-    wakes = frozenset({"forward"})
+    needs = frozenset({"forward", "tensor", "batch", "fetch", "backward", "load_state_dict"})
+    follows = (fetches_of,)
+    wakes = frozenset({"forward", "backward", "load_state_dict"})
     severity = "warning"
     priority = 46
     least = 2
@@ -55,7 +61,7 @@ class InputsAlike(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         calls = {call.q: call for call in window.named("forward")}
-        for seen in window.tensors:
+        for seen in () if is_resumed(window) else window.tensors:
             call = calls.get(seen.call)
             if call is not None and seen.position == "in0":
                 yield from self._scale(call, seen, {"what_is_trained": parts_of(window)})
@@ -71,9 +77,11 @@ class InputsAlike(Relation):
             return
         name, what = pattern_of(call.object), "scale" if training else "scale in evaluation"
         logs = self._logs.setdefault((name, what), [])
+        if len(logs) >= _EARLY:
+            return
         logs.append(log2(seen.norm) - 0.5 * log2(count))
         beside = self._logs.get((name, "scale"), [])
-        if len(beside) < _LOOKS or len(logs) > _EARLY:
+        if len(beside) < _LOOKS:
             return
         told = _middle(beside[:_LOOKS])
         if not training:
@@ -91,12 +99,14 @@ class InputsAlike(Relation):
             told.add(batch.loader)
             name = pattern_of(call.object)
             bits = self._bits.setdefault(name, [])
+            if len(bits) >= _EARLY:
+                continue
             bits.append(batch.bits[0])
-            if _LOOKS <= len(bits) <= _EARLY:
-                value = _SAME if len(set(bits[-_LOOKS:])) == 1 else _DIFFER
-                yield Example(
-                    (name, "input"), True, {"what_is_trained": parts_of(window)}, (call.object,), call=call, value=value
-                )
+            same = len(set(bits)) == 1
+            if len(bits) >= (_ROW if same else _LOOKS) and not (same and _of_one_batch(window)):
+                context = {"what_is_trained": parts_of(window)}
+                value = _SAME if same else _DIFFER
+                yield Example((name, "input"), True, context, (call.object,), call=call, value=value)
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
@@ -137,6 +147,11 @@ class InputsAlike(Relation):
         yield _run(100.0, 100.0, 1)
         yield _run(1.0, 3.0, 1)
         yield _run(1.0, 1.0, 0)
+
+
+def _of_one_batch(window: Window) -> bool:
+    """Whether a loader that is trained from has no other batch."""
+    return any(fetch.trained and (fetch.batches or 2) <= 1 for fetch in fetches_of(window))
 
 
 def _middle(values: Any) -> float:

@@ -7,7 +7,8 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import parts_of
+from preflight.monitor.scope import parts_of, processes_of
+from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window
 
@@ -32,17 +33,18 @@ class LossesEndAlike(Relation):
     along which one they go: a softmax too many, one over another dimension, a term that was left out, a division that is
     missing. How often one occurs, in which order, and whatever lays out, casts or drops numbers is not part of it, because
     it depends on sizes and settings. Backward passes are told apart by the order in which their places in the code come
-    first, and by whether a step is made of one pass of a place or of several. Nothing is said of a place whose passes end
-    in different ways, nor before three of them ended in the same one, nor of a graph that is too long to be told whole.
+    first, and by whether steps are made of one pass of a place or of several. Nothing is said of a place whose passes end
+    in different ways, nor before three of them ended in the same one, nor of a graph that is too long to be told whole;
+    nor of a run that goes on with the state of an optimizer, because a term may begin later in a training.
     """
 
     name = "losses-end-alike"
     fields = ("which",)
-    needs = frozenset({"backward", "step"})
-    wakes = frozenset({"backward", "step"})
+    needs = frozenset({"backward", "step", "load_state_dict"})
+    wakes = frozenset({"backward", "step", "load_state_dict"})
     severity = "warning"
     priority = 40
-    asked = ("passes", "scaled", "what_is_trained")
+    asked = ("passes", "scaled", "processes", "what_is_trained")
     learns = True
     shared = False
     cause = "the loss is put together in another way than in the runs this was learnt from"
@@ -53,9 +55,12 @@ class LossesEndAlike(Relation):
         self._ends: dict[str, set[tuple[str, ...]]] = {}
         self._looks: dict[str, int] = {}
         self._passes: dict[str, int] = {}
+        self._several: set[str] = set()  # places of which some step had several passes
         self._scaled = False
 
     def see(self, window: Window) -> Iterator[Example]:
+        if is_resumed(window):
+            return
         self._scaled = self._scaled or bool(window.named("scaler.scale"))
         stepped = {step.call.q: step for step in steps_of(window)}
         for call in window.plain:
@@ -76,6 +81,7 @@ class LossesEndAlike(Relation):
         counts: dict[str, int] = {}
         for call in passes:
             counts[call.place or ""] = counts.get(call.place or "", 0) + 1
+        self._several.update(place for place, count in counts.items() if count > 1)
         for call in {call.place: call for call in passes}.values():
             place = call.place or ""
             ends, looks = self._ends.get(place, set()), self._looks.get(place, 0)
@@ -85,8 +91,10 @@ class LossesEndAlike(Relation):
             (end,) = ends
             if end:
                 context = {
-                    "passes": "several" if counts[place] > 1 else "one",
+                    # What is left over at the end of an epoch may be one pass, which is told as the others are.
+                    "passes": "several" if place in self._several else "one",
                     "scaled": self._scaled,
+                    "processes": processes_of(window),
                     "what_is_trained": parts_of(window),
                 }
                 yield Example((self._places[place],), True, context, ("loss",), call=call, value=" ".join(end))

@@ -9,6 +9,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.scope import parts_of
 from preflight.monitor.views.patterns import pattern_of
+from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
 
@@ -25,12 +26,13 @@ class ModelsTakePart(Relation):
     Learnt are the models, by their names, that the program calls in each of the first three iterations with a step; what is called
     now and then is not among them. A target that is never asked, a discriminator that judges nothing or a term for which
     a network is not run any more shows in the sixth iteration: none of the iterations up to it calls the model.
+    A run that goes on with the state of an optimizer is not judged: its first steps are not the first of the training.
     """
 
     name = "models-take-part"
     fields = ("of",)
-    needs = frozenset({"forward", "step"})
-    wakes = frozenset({"step"})
+    needs = frozenset({"forward", "step", "backward", "load_state_dict"})
+    wakes = frozenset({"step", "backward", "load_state_dict"})
     severity = "warning"
     priority = 37
     asked = ("what_is_trained",)
@@ -46,7 +48,7 @@ class ModelsTakePart(Relation):
         self._times = 0
 
     def see(self, window: Window) -> Iterator[Example]:
-        if self._times >= _EARLY or not steps_of(window):
+        if is_resumed(window) or self._times >= _EARLY or not steps_of(window):
             return
         called = {pattern_of(call.object) for call in window.named("forward")}
         self._times += 1

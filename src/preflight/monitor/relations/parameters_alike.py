@@ -10,6 +10,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Premise, Relation
 from preflight.monitor.scope import parts_of
 from preflight.monitor.views.patterns import pattern_of
+from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import State, Variable, Window
 
@@ -36,15 +37,15 @@ class ParametersAlike(Relation):
     in no optimizer; whether it gets gradients; and whether its values are changed between two steps, as those of an
     averaged copy are. Of a model or module whose parameters agree it is said once, of all of it. Layers that differ in a number alone are
     taken together, and nothing is learnt of them where they do not agree. It is judged in the first steps of a run, as far as eight looks go and as it was at the first of them: what is
-    thawed later, and when, is a setting.
+    thawed later, and when, is a setting. So a run that goes on with the state of an optimizer is not judged.
     A gradient of zeros counts as none. That parameters get gradients is learnt where they do in each look from the third to the
     eighth, that they get none where they do in no look; and what gets none in the first three is against the former.
     """
 
     name = "parameters-alike"
     fields = ("parameters", "what")
-    needs = frozenset({"step", "state"})
-    wakes = frozenset({"step"})
+    needs = frozenset({"step", "state", "backward", "load_state_dict"})
+    wakes = frozenset({"step", "backward", "load_state_dict"})
     severity = "warning"
     priority = 39
     asked = ("what_is_trained",)
@@ -66,7 +67,7 @@ class ParametersAlike(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         steps = steps_of(window)
-        if not steps:
+        if is_resumed(window) or not steps:
             return
         self._steps += 1
         if 1 < self._steps <= _EARLY:

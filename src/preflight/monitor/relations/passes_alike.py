@@ -9,6 +9,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.scope import parts_of
 from preflight.monitor.views.patterns import pattern_of
+from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window
 
@@ -28,12 +29,13 @@ class PassesAlike(Relation):
     in evaluation mode, where all of them are; a pass is against that where it drops, or follows statistics. And whether the
     first eleven iterations with a step in which it is called run it with gradients, or none of them does: a
     model that takes part in the loss and comes to be called under ``no_grad``, or a target through which gradients begin to flow.
+    The latter is not asked of a run that goes on with the state of an optimizer: its first steps are not the first of the training.
     """
 
     name = "passes-alike"
     fields = ("called", "what")
-    needs = frozenset({"forward"})
-    wakes = frozenset({"forward"})
+    needs = frozenset({"forward", "step", "backward", "load_state_dict"})
+    wakes = frozenset({"forward", "backward", "load_state_dict"})
     severity = "warning"
     priority = 38
     least = 2
@@ -52,7 +54,7 @@ class PassesAlike(Relation):
         passes: dict[str, list[Call]] = {}
         for call in window.named("forward"):
             passes.setdefault(pattern_of(call.object), []).append(call)
-        stepped, context = bool(steps_of(window)), {"what_is_trained": parts_of(window)}
+        stepped = not is_resumed(window) and bool(steps_of(window))
         for name, calls in passes.items():
             yield from self._modes(name, calls, context)
             if stepped:
