@@ -369,3 +369,30 @@ def test_a_loss_over_all_processes_is_not_compared_with_that_of_one() -> None:
     several = passes(DIVIDED)
     several[0].run.world = 2
     assert not broken("losses-end-alike", passes(NLL), several)
+
+
+def epochs(length: int, every: int, tested: int = 0, count: int = 4) -> list[Window]:
+    """A run whose schedule advances after every so many steps, and which evaluates after some."""
+    mini, windows = Mini({"model.weight": {}}), []
+    for number in range(length * count):
+        rows = ["fetch loader0", "backward", STEP]
+        if not number % length:
+            rows.insert(0, "loop loader0")
+        if every and not (number + 1) % every:
+            rows.append("scheduler.step")
+        if tested and not (number + 1) % tested:
+            rows += ["loop loader1", "fetch loader1", "forward model"]
+        windows.append(mini.window(*rows))
+    return windows
+
+
+def test_a_schedule_may_advance_before_or_after_the_evaluations_of_an_epoch() -> None:
+    good = epochs(6, every=6, tested=6)
+    assert not broken("schedules-advance", good, epochs(12, every=12, tested=3))
+    assert broken("schedules-advance", good, epochs(12, every=0, tested=3)) == ["12: has not advanced"]
+
+
+def test_a_schedule_that_goes_by_some_steps_may_have_shorter_epochs() -> None:
+    assert not broken("schedules-advance", epochs(12, every=5), epochs(3, every=5, count=2))
+    assert broken("schedules-advance", epochs(12, every=1), epochs(3, every=0)) == ["3: has not advanced"]
+    assert not broken("schedules-advance", epochs(12, every=1), resumed(epochs(3, every=0)))
