@@ -396,3 +396,35 @@ def test_a_schedule_that_goes_by_some_steps_may_have_shorter_epochs() -> None:
     assert not broken("schedules-advance", epochs(12, every=5), epochs(3, every=5, count=2))
     assert broken("schedules-advance", epochs(12, every=1), epochs(3, every=0)) == ["3: has not advanced"]
     assert not broken("schedules-advance", epochs(12, every=1), resumed(epochs(3, every=0)))
+
+
+def scaled(*sizes: float, evaluated: float) -> list[Window]:
+    """A run whose model is given inputs of these sizes in training, and of one in evaluation."""
+    mini, windows = Mini({"model.weight": {}}), []
+    judged = ("forward model", {"args": {"training": False}, "context": "nograd"})
+    for size in sizes:
+        window = mini.window(("forward model", {"args": {"training": True}}), "backward", STEP, judged)
+        told = {"object": "model", "position": "in0", "shape": (16, 16), "requires_grad": False}
+        rows = zip(window.named("forward"), (size, evaluated), strict=True)
+        window.tensors = mini.window(
+            *(("tensor", {**told, "norm": 16 * one, "call": call.q}) for call, one in rows)
+        ).tensors
+        windows.append(window)
+    return windows
+
+
+def test_small_batches_do_not_tell_the_scale_of_the_data() -> None:
+    good = scaled(*[1.0] * 8, evaluated=1.0)
+    assert not broken("inputs-alike", good, scaled(0.1, 0.9, 0.2, *[1.0] * 5, evaluated=1.0))
+    assert not broken("inputs-alike", good, scaled(0.7, 1.0, 1.3, *[1.0] * 5, evaluated=0.5))
+    assert broken("inputs-alike", good, scaled(*[0.1] * 8, evaluated=0.1)) == ["2: about 0.12"]
+    assert broken("inputs-alike", good, scaled(*[1.0] * 8, evaluated=0.5)) == ["2: about 0.5"]
+
+
+def test_a_parameter_of_which_nothing_is_known_is_followed_like_any_other() -> None:
+    def run(*bits: int) -> list[Window]:
+        mini = Mini({"model.weight": {}, "copy.weight": {"optimizer": -1}})
+        del mini.run.variables[1]
+        return [mini.window(("before", {"copy.weight": (1.0, one)}, {"optimizer": -1}), STEP) for one in bits]
+
+    assert broken("parameters-alike", run(*range(14)), run(*[1] * 14)) == ["3: rests between steps"]

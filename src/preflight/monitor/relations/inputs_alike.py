@@ -25,6 +25,8 @@ _LEAST_NUMBERS = {True: 64, False: 256}
 """Numbers of which an input consists at least: that of an evaluation is looked at once, and must be within less."""
 _SCALES = {"scale": (1.0, 2), "scale in evaluation": (4.0, 2)}
 """How many marks there are for a doubling, and how many marks apart still count as the same."""
+_SPREAD = {"scale": 1.0, "scale in evaluation": 0.25}
+"""How many doublings the first looks in training may lie apart: beyond, a batch is too small to tell the scale of the data."""
 _DIFFER, _SAME = "differs from step to step", "is the same in each step"
 
 
@@ -33,7 +35,8 @@ class InputsAlike(Relation):
 
     Learnt of each model that the program calls, in the first eight looks: the root of the mean square of what it is given in training,
     which may be up to four times as large or as small in another run; that of what it is given in evaluation, beside
-    that in training, where a difference of more than the half counts; and whether the inputs of steps are different ones. Where they are
+    that in training, where a difference of more than the half counts, both only where the first looks in training agree, as
+    those at small batches may not; and whether the inputs of steps are different ones. Where they are
     the same from the first look to the fifth though they were not, something is drawn once that should be drawn each
     time; where a loader has one batch it is that one, and a few steps with one batch are a setting.
     Inputs that need gradients, and those of few numbers, are left out. Of a run that goes on with the state of an optimizer, scales
@@ -81,7 +84,7 @@ class InputsAlike(Relation):
             return
         logs.append(log2(seen.norm) - 0.5 * log2(count))
         beside = self._logs.get((name, "scale"), [])
-        if len(beside) < _LOOKS:
+        if len(beside) < _LOOKS or max(beside[:_LOOKS]) - min(beside[:_LOOKS]) > _SPREAD[what]:
             return
         told = _middle(beside[:_LOOKS])
         if not training:

@@ -125,8 +125,8 @@ class ParametersAlike(Relation):
         for state in window.states:
             aside = (state.extra or {}).get("optimizer") == -1  # what no optimizer has, which is looked at beside
             if aside and state.what == "parameter" and state.moment == "before_step" and state.bits:
-                variables = window.run.variables
-                held = {one: bits for one, bits in _bits(state).items() if variables[one].optimizer < 0}
+                owned = {one.id for one in window.run.variables.values() if one.optimizer >= 0}
+                held = {one: bits for one, bits in _bits(state).items() if one not in owned}
                 yield from self._moved(window, steps[-1], held, _NEVER_STEPPED)
                 self._known.update((ident, (bits, _NEVER_STEPPED)) for ident, bits in held.items())
 
