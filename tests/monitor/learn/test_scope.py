@@ -95,6 +95,6 @@ def test_each_thing_is_said_once() -> None:
         "forward comes before each backward of SGD",
         "model is run with gradients in the first iterations, when what is trained is 1 kind of parameters (2ddbe8a5)",
         "model is trained in training mode",
-        "zero_grad comes before each backward of SGD",
+        "zero_grad comes before the first backward of SGD",
         "zero_grad occurs once between two steps of SGD",
     ]

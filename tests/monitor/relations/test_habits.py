@@ -152,6 +152,16 @@ def test_over_how_many_batches_gradients_are_accumulated_is_a_setting() -> None:
     assert not broken("calls-per-step", run(1), run(2))
 
 
+def test_gradients_that_are_accumulated_are_cleared_before_the_first_pass() -> None:
+    def run(*calls: str) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        return [mini.window(*calls, STEP) for _ in range(8)]
+
+    clear = "zero_grad optimizer0:SGD"
+    assert not broken("calls-in-order", run(clear, "backward"), run(clear, *["backward"] * 4))
+    assert broken("calls-in-order", run(clear, "backward"), run("backward", clear))
+
+
 def test_gradients_that_are_cleared_again_and_again_are_no_setting() -> None:
     def run(times: int) -> list[Window]:
         mini = Mini({"model.weight": {}})

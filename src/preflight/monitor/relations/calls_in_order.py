@@ -13,6 +13,10 @@ from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Window
 
 
+_ONCE = ("zero_grad", "backward")
+"""Of these the first comes once before all of the second: over how many passes gradients are accumulated is a setting."""
+
+
 @lru_cache(maxsize=1024)
 def _pairs(line: tuple[str, ...]) -> tuple[tuple[tuple[str, str], bool], ...]:
     """Every two names of a line of calls, and whether the second ever comes without the first since it came last."""
@@ -23,7 +27,8 @@ def _pairs(line: tuple[str, ...]) -> tuple[tuple[tuple[str, str], bool], ...]:
         for first in set(line):
             if then not in THEN.get(first, ()):
                 continue
-            missing[first, then] = missing.get((first, then), False) or latest.get(first, -1) <= since
+            after = -1 if (first, then) == _ONCE else since
+            missing[first, then] = missing.get((first, then), False) or latest.get(first, -1) <= after
         latest[then] = place
     return tuple(sorted(missing.items()))
 
@@ -33,7 +38,8 @@ class CallsInOrder(Relation):
 
     For two calls of a training loop of which one hands what it made to the other, and that belong to the same optimizer
     or to none in particular: whether the second is always preceded by the first. A forward pass after a batch, a backward
-    pass after a forward pass and after the gradients were cleared, clipping after the backward pass and after unscaling.
+    pass after a forward pass, clipping after the backward pass and after unscaling. Gradients are cleared before the first
+    backward pass of a step; before others they need not be, because they may be accumulated.
     Calls of which neither needs the other (clearing gradients and the forward pass) may stand in any order.
     """
 
@@ -74,7 +80,8 @@ class CallsInOrder(Relation):
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
         first, then = spoken(subject.get("first")), spoken(subject.get("then"))
-        return f"{first} comes before each {then} of {subject.get('optimizer')}"
+        which = "the first" if (subject.get("first"), subject.get("then")) == _ONCE else "each"
+        return f"{first} comes before {which} {then} of {subject.get('optimizer')}"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
