@@ -12,7 +12,6 @@ from preflight.monitor.relations.step_contains import CALLS, THEN, mine, spoken
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Window
 
-
 _ONCE = ("zero_grad", "backward")
 """Of these the first comes once before all of the second: over how many passes gradients are accumulated is a setting."""
 
