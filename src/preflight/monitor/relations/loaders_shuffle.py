@@ -56,7 +56,7 @@ class LoadersShuffle(Relation):
     def sentence(cls, subject: Mapping[str, Any]) -> str:
         which = subject.get("which")
         number = f" number {which + 1}" if which else ""
-        return f"Loader{number} of the training gives its samples in {subject.get('value')} order"
+        return f"The loader{number} of the training gives its samples in {subject.get('value')} order"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
