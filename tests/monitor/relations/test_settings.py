@@ -62,6 +62,16 @@ def test_a_schedule_that_goes_by_epochs_may_have_longer_ones(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["calls-per-step", "step-contains"])
+def test_no_schedule_is_missing_before_the_first_step(name: str) -> None:
+    def run(*first: str) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        rows = ["backward", STEP, "scheduler.step"]
+        return [mini.window(*([] if number else first), *rows) for number in range(8)]
+
+    assert not broken(name, run("loop loader0"), run()), "of a loader that cannot be seen"
+
+
+@pytest.mark.parametrize("name", ["calls-per-step", "step-contains"])
 def test_without_mixed_precision_no_scaler_is_missing(name: str) -> None:
     def run(*calls: str) -> list[Window]:
         mini = Mini({"model.weight": {}})

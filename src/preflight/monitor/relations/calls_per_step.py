@@ -24,8 +24,8 @@ class CallsPerStep(Relation):
     each kind of optimizer, for the calls that occur at all. Where one place in the code is passed more than once, it is
     several times, however many; backward passes and advances of schedules of one place count once, because over how many
     batches gradients are accumulated is a setting, and some schedules advance once for each rank.
-    A schedule is not counted where a pass through a loader begins between the steps, nor is a gradient scaler that is not
-    used. The first step is told apart, because the calls that follow a
+    A schedule is not counted before the first step, nor where a pass through a loader begins between the steps; nor is a
+    gradient scaler that is not used. The first step is told apart, because the calls that follow a
     step come after it; it is not judged where an optimizer before it had stepped, whose calls are among those it is told
     with. What a gradient scaler skips is counted with the next step, which is not judged.
     """

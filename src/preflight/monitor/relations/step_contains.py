@@ -32,7 +32,7 @@ class StepContains(Relation):
     For each kind of optimizer and each call of the training loop (clearing, backward pass, clipping, unscaling, advance
     of the schedule, next batch): whether it occurs between two steps. Calls that name an optimizer count for their own
     only. The first step of an optimizer is told apart, because the calls that follow a step come after it.
-    A schedule is not looked for where a pass through a loader begins between the steps, because an epoch of a single
+    A schedule is not looked for before the first step, nor where a pass through a loader begins between the steps, because an epoch of a single
     batch has as many of both; nor is any call of a gradient scaler where there is none at all, as without mixed precision.
     """
 
@@ -102,7 +102,7 @@ def spoken(name: object) -> str:
 def counts(name: str, step: Step) -> bool:
     """Whether it is no setting, such as the size of a batch or the precision, that decides over a call before a step."""
     if name == "scheduler.step":
-        return not step.named("loop")
+        return step.done > 0 and not step.named("loop")
     if name.startswith("scaler."):
         return any(call.name.startswith("scaler.") for call in step.between)
     return True
