@@ -63,6 +63,8 @@ def test_a_division_that_comes_with_accumulation_is_not_missed_without_it() -> N
 def test_what_lays_out_or_drops_numbers_is_no_part_of_a_loss() -> None:
     laid = [NLL[0], ["View", [8, 4], None, [2]], ["NativeDropout", [8, 4], None, [3]], *NLL[1:]]
     assert not broken("losses-end-alike", passes(NLL), passes(laid))
+    wrapped = [*NLL[:2], ["_DDPSink", [8, 4], None, [3]], NLL[2]]
+    assert not broken("losses-end-alike", passes(NLL), passes(wrapped))
 
 
 def test_a_graph_that_is_too_long_to_be_told_whole_says_nothing() -> None:

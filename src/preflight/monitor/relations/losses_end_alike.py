@@ -20,8 +20,8 @@ _LONG = 40
 """Operations after which the recorder stops: of a graph that goes on, the rest is not known."""
 _LAYOUT = frozenset(
     "View UnsafeView Reshape ReshapeAlias Alias Expand Squeeze Unsqueeze Unflatten T Transpose Permute Movedim Clone ToCopy "
-    "Slice Select Split SplitWithSizes Chunk Unbind Cat Stack AsStrided Narrow Repeat NativeDropout Identity Checkpoint "
-    "Compiled".split()
+    "Slice Select Split SplitWithSizes Chunk Unbind Cat Stack AsStrided Narrow Repeat NativeDropout Identity "
+    "CheckpointFunction CompiledFunction _DDPSink".split()
 )
 """Operations that lay numbers out, copy, cast or drop them: which of these there are depends on sizes and settings."""
 
