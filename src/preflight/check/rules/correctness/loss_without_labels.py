@@ -11,7 +11,8 @@ The first step ends in `AttributeError: 'NoneType' object has no attribute 'back
 Give the labels: `model(input_ids=ids, labels=ids)` for a causal language model, which shifts them itself.
 
 ## When to ignore
-When the class of the model is your own and computes its loss without labels.
+When the class of the model is your own and computes its loss without labels, or something that is not seen here replaces its `forward`.
+Nothing is said where the script asks whether there is a loss, takes it in one branch alone, or hooks into models.
 
 ## References
 - Hugging Face documentation, transformers.modeling_outputs: `loss` is returned when `labels` is provided
@@ -19,15 +20,16 @@ When the class of the model is your own and computes its loss without labels.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.backward_graph import graph
 from preflight.check.queries.trainer_settings import loaded_model
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.torch import wrapped
+from preflight.source.trace import Context as Frame
 from preflight.source.training import loss_of
-from preflight.source.values import Obj, Value, plain, settle
+from preflight.source.values import Obj, Value, plain
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -120,6 +122,76 @@ for x, pixels, first, last in loader:
     loss.backward()
     optimizer.step()
 """,
+    """
+import torch
+from transformers import AutoModelForImageClassification, SegformerForSemanticSegmentation
+model = AutoModelForImageClassification.from_pretrained("microsoft/resnet-50")
+masks = SegformerForSemanticSegmentation.from_pretrained("nvidia/mit-b0")
+model.train(), masks.train()
+optimizer = torch.optim.AdamW([*model.parameters(), *masks.parameters()], lr=1e-5)
+for x, y, regions in loader:
+    optimizer.zero_grad()
+    (model(x, y).loss + masks(x, regions).loss).backward()
+    optimizer.step()
+""",
+    """
+import torch
+from torch.nn import functional as F
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+model.train()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+for batch in loader:
+    optimizer.zero_grad()
+    outputs = model(input_ids=batch["ids"])
+    loss = outputs.loss
+    if loss is None:
+        loss = F.cross_entropy(outputs.logits[:, :-1].flatten(0, 1), batch["ids"][:, 1:].flatten())
+    loss.backward()
+    optimizer.step()
+""",
+    """
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+model.train()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+def run(ids, labels=None):
+    return model(ids) if labels is None else model(ids, labels=labels)
+for ids, labels in loader:
+    optimizer.zero_grad()
+    run(ids, labels).loss.backward()
+    optimizer.step()
+""",
+    """
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+inner = model.forward
+def forward(input_ids, **kwargs):
+    return inner(input_ids=input_ids, labels=input_ids, **kwargs)
+model.forward = forward
+model.train()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+for ids in loader:
+    optimizer.zero_grad()
+    model(ids).loss.backward()
+    optimizer.step()
+""",
+    """
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+from mine import OwnConfig, OwnForCausalLM
+AutoConfig.register("own", OwnConfig)
+AutoModelForCausalLM.register(OwnConfig, OwnForCausalLM)
+model = AutoModelForCausalLM.from_config(OwnConfig())
+model.train()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+for ids in loader:
+    optimizer.zero_grad()
+    model(ids).loss.backward()
+    optimizer.step()
+""",
 )
 
 _TASKS = (
@@ -135,19 +207,24 @@ _TASKS = (
     "ForMultipleChoice",
 )
 """Ends of the names of classes that compute a loss from labels and from nothing else."""
-_AHEAD_OF_LABELS = 2
-"""Inputs that a call may give by position without reaching the labels: ids and their mask."""
+_OF_IMAGES = ("ForImageClassification", "ForSemanticSegmentation")
+"""Those of which many take their labels by position right after the image; others take ids and a mask first."""
+_OF_THEIR_INPUT = frozenset({"BlipForConditionalGeneration"})
+"""Classes of which some releases make the labels of the ids that they are given."""
+_ARITHMETIC = frozenset({"+", "-", "*", "/", "neg"})
+_MOST = 200
+_REPLACING = (".register_forward_pre_hook", ".register_forward_hook")
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Look at each ``.loss`` behind a backward pass for the call that it comes from."""
+    """Look at each ``.loss`` that a backward pass surely begins at for the call that it comes from."""
     for loop in context.reading.loops:
         for backward in loop.backwards:
             if backward.context.shadow:
                 continue
-            for value in graph(loss_of(backward)):
+            for value in _begins_at(loss_of(backward)):
                 call = _without_labels(value)
-                if call is None or not isinstance(value, Obj):
+                if call is None or _tried(value, loop.frame) or _replaced(context) or _asks(context):
                     continue
                 yield context.finding(
                     RULE,
@@ -165,12 +242,26 @@ def check(context: Context) -> Iterator[Finding]:
                 return
 
 
-def _without_labels(value: Value) -> Obj | None:
+def _begins_at(loss: Value | None) -> Iterator[Obj]:
+    """The attributes that a loss is computed from with operators and methods, in every case: a branch ends the search."""
+    stack = [loss]
+    for value in stack:  # grows as it goes
+        if not isinstance(value, Obj) or len(stack) > _MOST:
+            continue
+        if value.kind == "attr":
+            yield value
+        elif value.kind == "op" and value.name in _ARITHMETIC:
+            stack += value.args
+        elif value.kind == "call" and value.name.startswith("."):
+            stack.append(value.receiver)
+
+
+def _without_labels(value: Obj) -> Obj | None:
     """The call of a transformers model that a ``.loss`` comes from, where it is surely given no labels."""
-    if not isinstance(value, Obj) or value.kind != "attr" or value.name.lstrip(".") != "loss" or value.receiver is None:
+    if value.name.lstrip(".") != "loss":
         return None
-    call = settle(value.receiver)
-    if not isinstance(call, Obj) or call.name != "()" or call.open_args or len(call.args) > _AHEAD_OF_LABELS:
+    call = value.receiver
+    if not isinstance(call, Obj) or call.name != "()" or call.open_args:
         return None
     model = wrapped(call.receiver)
     made = loaded_model(model) or model
@@ -179,6 +270,43 @@ def _without_labels(value: Value) -> Obj | None:
     if any("label" in name or "loss" in name for name in call.kwargs):
         return None
     owner = made.name.split(".")[-2 if made.name.rpartition(".")[2].startswith("from_") else -1]
+    if (
+        not owner.endswith(_TASKS)
+        or owner in _OF_THEIR_INPUT
+        or len(call.args) > (1 if owner.endswith(_OF_IMAGES) else 2)
+    ):
+        return None
     trusted = made.kwargs.get("trust_remote_code")
     own = trusted is not None and plain(trusted) is not False
-    return call if owner.endswith(_TASKS) and not own and not made.open_args else None
+    return call if not own and not made.open_args else None
+
+
+def _tried(value: Obj, loop: Frame) -> bool:
+    """Whether the attribute is read in a ``try`` of the loop, which may have another loss ready."""
+    frames = value.context.frames() if value.context is not None else ()
+    return any(frame.kind == "try" and frame.within(loop) for frame in frames)
+
+
+def _replaced(context: Context) -> bool:
+    """Whether the script gives models another ``forward``, hooks that may add labels or a loss, or classes of its own."""
+    trace = context.trace
+    own = any(event.name.endswith(".register") for event in trace.calls_under("transformers."))
+    return own or bool(trace.calls(*_REPLACING)) or any(store.name == "forward" for store in trace.stores)
+
+
+def _asks(context: Context) -> bool:
+    """Whether the program asks anywhere if there is a loss: ``if outputs.loss is not None``."""
+    for script in context.reading.scripts:
+        for node in ast.walk(script.tree):
+            if isinstance(node, ast.Compare) and any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+                asked: ast.expr = node.left
+            elif isinstance(node, (ast.If, ast.IfExp)):
+                asked = node.test
+            elif isinstance(node, ast.BoolOp):
+                asked = node.values[0]
+            else:
+                continue
+            name = asked.attr if isinstance(asked, ast.Attribute) else asked.id if isinstance(asked, ast.Name) else ""
+            if "loss" in name.lower():
+                return True
+    return False
