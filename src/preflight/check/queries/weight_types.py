@@ -70,7 +70,7 @@ def weights_of(context: Context, optimizer: Obj, step: Event) -> tuple[str, Even
         return cast
     for part in holding_of(context.reading, optimizer).parts:
         kind = loaded_as(part.owner)
-        if part.amount == "some" or kind not in _HALVES:
+        if part.amount == "some" or kind not in _HALVES or _part_by_part(context, part.owner, step):
             continue
         for event in context.trace.calls(*_BACK, ".to", ".type", ".half"):
             if wrapped(event.receiver) is part.owner and _target(event) is not None and event.number < step.number:
@@ -79,16 +79,16 @@ def weights_of(context: Context, optimizer: Obj, step: Event) -> tuple[str, Even
     return None
 
 
-def format_of(context: Context, model: Value, before: Obj) -> tuple[str, Event | Obj] | None:
-    """The format of a pretrained model where it is handed to something, when it is not float32, and what made it so.
+def format_of(context: Context, model: Value, before: Event) -> tuple[str, Event | Obj] | None:
+    """The format of a pretrained model where something begins, when it is not float32, and what made it so.
 
     Args:
         context: What was read.
-        model: The model as it is handed on.
-        before: What it is handed to; only casts ahead of that count.
+        model: The model.
+        before: What begins; only casts ahead of that count.
     """
     base = wrapped(model)
-    if not isinstance(base, Obj):
+    if not isinstance(base, Obj) or _part_by_part(context, base, before):
         return None
     kind = loaded_as(base)
     found: tuple[str, Event | Obj] | None = (kind, base) if kind is not None else None
@@ -99,3 +99,24 @@ def format_of(context: Context, model: Value, before: Obj) -> tuple[str, Event |
         if target is not None:
             found = (target, event) if target in _HALVES else None
     return found
+
+
+def _part_by_part(context: Context, model: Obj, before: Event) -> bool:
+    """Whether parameters are frozen or written one by one, or code that is not followed is given the model.
+
+    Of what is trained then nobody knows the format: the usual way is to cast those alone to float32 that are not frozen.
+    """
+    trace = context.trace
+    if trace.calls(".requires_grad_") or any(store.name in ("requires_grad", "data") for store in trace.stores):
+        return True
+    if any(wrapped(event.receiver) is model for event in trace.calls(".apply")):
+        return True
+    for event in trace.events:
+        if event.number >= before.number:
+            break
+        known = event.inlined or event.name.startswith((".", "(", "torch.", "builtins.", "transformers."))
+        if known or event.name.rpartition(".")[2][:1].isupper():
+            continue
+        if any(wrapped(given) is model for given in (*event.args, *event.kwargs.values())):
+            return True
+    return False

@@ -149,6 +149,39 @@ for batch in loader:
     scaler.step(optimizer)
     scaler.update()
 """,
+    """
+import argparse, torch
+from transformers import AutoModelForCausalLM
+p = argparse.ArgumentParser()
+p.add_argument("--amp", action="store_true")
+args = p.parse_args()
+model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.float16).cuda()
+model.train()
+optimizer, scaler = torch.optim.SGD(model.parameters(), lr=1e-5), torch.amp.GradScaler(enabled=args.amp)
+for batch in loader:
+    optimizer.zero_grad()
+    scaler.scale(model(**batch).loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+""",
+    """
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.float16).cuda()
+for parameter in model.parameters():
+    parameter.requires_grad = parameter.dim() == 1
+    if parameter.requires_grad:
+        parameter.data = parameter.data.float()
+model.train()
+optimizer, scaler = torch.optim.AdamW(model.parameters(), lr=1e-5), torch.amp.GradScaler()
+for batch in loader:
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = model(**batch).loss
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+""",
 )
 
 _MASTERS = (
@@ -180,7 +213,8 @@ def check(context: Context) -> Iterator[Finding]:
         scaled = [
             s
             for s in scalers(context)
-            if enabled(s) is not False and any(s in options_of(e.receiver) for e in update.steps)
+            if enabled(s) in ((True,) if loaded else (True, None))
+            and any(s in options_of(e.receiver) for e in update.steps)
         ]
         kind = update.optimizer.name.rpartition(".")[2]
         why = (

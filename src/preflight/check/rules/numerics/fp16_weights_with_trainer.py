@@ -12,6 +12,7 @@ Load the model in float32; or set `bf16=True` and load it in bfloat16, on GPUs t
 
 ## When to ignore
 When something that is not seen here casts the trained weights to float32; adapters of peft, DeepSpeed and FSDP are left out.
+Nothing is said of scripts that freeze parameters or write them one by one, or that hand the model to code that is not followed.
 
 ## References
 - Hugging Face documentation, transformers.TrainingArguments
@@ -26,6 +27,8 @@ from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.trainer_settings import argument_objects, explicit, is_none, known, trainers_of
 from preflight.check.queries.weight_types import format_of
 from preflight.check.rule import Rule
+from preflight.source.trace import Event
+from preflight.source.values import Obj, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -82,6 +85,46 @@ Trainer(model, TrainingArguments("out", fp16=True), train_dataset=data).train()
 """,
     """
 import torch
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.float16)
+print(Trainer(model, TrainingArguments("out", fp16=True), eval_dataset=data).evaluate())
+""",
+    """
+import torch
+from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased", torch_dtype=torch.float16)
+for parameter in model.parameters():
+    parameter.requires_grad = False
+model.classifier = torch.nn.Linear(768, 2)
+Trainer(model, TrainingArguments("out", fp16=True), train_dataset=data).train()
+""",
+    """
+import torch
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+from mine import cast_training_params
+model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.float16)
+other = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.float16)
+last = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.float16)
+cast_training_params(model, dtype=torch.float32)
+args = TrainingArguments("out", fp16=True)
+first, second, third = Trainer(model, args), Trainer(other, args), Trainer(last, args)
+other.float()
+third.model.float()
+first.train(), second.train(), third.train()
+""",
+    """
+import torch
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+class Plain(Trainer):
+    def training_step(self, model, inputs, items=None):
+        loss = self.compute_loss(model, inputs)
+        loss.backward()
+        return loss.detach()
+model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.float16)
+Plain(model, TrainingArguments("out", fp16=True), train_dataset=data).train()
+""",
+    """
+import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.float16)
@@ -106,12 +149,14 @@ print(judge.half())
 )
 
 _MASTERS = ("deepspeed", "fsdp")
-_ADAPTERS = frozenset({"peft", "adapters", "unsloth"})
+_APART = frozenset({"peft", "adapters", "unsloth", "deepspeed"})
+
+_OWN = ("training_step", "train", "_inner_training_loop", "create_accelerator_and_postprocess")
 
 
 def check(context: Context) -> Iterator[Finding]:
     """Look at the model of each trainer whose arguments ask for fp16."""
-    if context.reading.imports & _ADAPTERS:
+    if context.reading.imports & _APART:
         return
     for arguments in argument_objects(context):
         if known(context, arguments, False, "fp16") not in (True, 1) or known(context, arguments, None, "bf16"):
@@ -119,10 +164,10 @@ def check(context: Context) -> Iterator[Finding]:
         if any((value := explicit(arguments, name)) is not None and not is_none(value) for name in _MASTERS):
             continue
         for trainer in trainers_of(context, arguments):
-            model = trainer.argument(0, "model")
-            if model is None or trainer.kwargs.get("peft_config") is not None:
+            model, begins = trainer.argument(0, "model"), _begins(context, trainer)
+            if model is None or begins is None or trainer.kwargs.get("peft_config") is not None:
                 continue
-            found = format_of(context, model, trainer)
+            found = format_of(context, model, begins)
             if found is None or found[0] != "float16":
                 continue
             yield context.finding(
@@ -139,3 +184,16 @@ def check(context: Context) -> Iterator[Finding]:
                 related=[(found[1], "the weights become float16 here"), (arguments, "fp16 is asked for here")],
             )
             return
+
+
+def _begins(context: Context, trainer: Obj) -> Event | None:
+    """Where a trainer begins to train; None where it only evaluates, or takes its steps or its model in a way of its own."""
+    if trainer.cls is not None and any(trainer.cls.lookup(name) is not None for name in _OWN):
+        return None
+    if any(settle(store.target) is trainer and store.name.startswith("model") for store in context.trace.stores):
+        return None
+    for cast in context.trace.calls(".float", ".to"):
+        taken = settle(cast.receiver) if cast.receiver is not None else None
+        if isinstance(taken, Obj) and taken.receiver is not None and settle(taken.receiver) is trainer:
+            return None
+    return next((event for event in context.trace.on(trainer, "train") if not event.context.shadow), None)
