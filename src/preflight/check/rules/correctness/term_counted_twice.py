@@ -27,7 +27,7 @@ from preflight.check.queries.losses import LossCall, loss_calls
 from preflight.check.queries.tensors import operand, operation
 from preflight.check.queries.terms import loss_terms
 from preflight.check.rule import Rule
-from preflight.source.values import Obj, Value, plain, settle
+from preflight.source.values import Known, Obj, Value, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -127,11 +127,48 @@ for x, y in loader:
     loss.backward()
     optimizer.step()
 """,
+    """
+import torch
+import torch.nn.functional as F
+net, buffer = Net(), torch.zeros(8, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, z, y, near, far in loader:
+    p = torch.tanh(net(x))
+    loss = F.mse_loss(p, y, weight=near) + F.mse_loss(p, y, weight=far)
+    buffer.copy_(y)
+    loss = loss + F.mse_loss(p, buffer)
+    buffer.copy_(y.flip(0))
+    loss = loss + F.mse_loss(p, buffer)
+    buffer[:] = z
+    loss = loss + F.mse_loss(p, buffer)
+    net(x)
+    loss = loss + F.mse_loss(net.hidden, y)
+    net(z)
+    loss = loss + F.mse_loss(net.hidden, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    """
+import torch
+import torch.nn.functional as F
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+    h, loss = x, 0
+    for _ in range(5):
+        loss = loss + F.mse_loss(h, y)
+        h = net(h)
+    loss = loss + F.mse_loss(h, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 )
 
 _SYMMETRIC = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _DETACHING = frozenset({"detach", "detach_"})
-_OPTIONS = ("reduction", "reduce", "size_average", "beta", "delta")
+_OPTIONS = ("reduction", "reduce", "size_average", "beta", "delta", "weight")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -148,25 +185,63 @@ def check(context: Context) -> Iterator[Finding]:
             if key is None:
                 continue
             earlier = seen.setdefault((key, term.scale, term.factor > 0), call)
-            if earlier is not call and id(call) not in told:
+            if earlier is not call and id(call) not in told and not _written_between(context, earlier, call):
                 told.add(id(call))
                 yield _finding(context, earlier, call)
 
 
 def _key(call: LossCall) -> object | None:
-    """What a distance is between, whichever side comes first, with its options; None where a side is not known."""
+    """What a distance is between, whichever side comes first, with its options and its loops; None where that is not known."""
     sides = [_side(side) for side in (call.input, call.target)]
-    if None in sides:
+    made = call.criterion or call.event.result
+    if None in sides or not isinstance(made, Obj) or made.open_args:
         return None
-    return call.kind, frozenset(sides), tuple(repr(plain(call.option(name))) for name in _OPTIONS)
+    loops = tuple(id(frame) for frame in call.event.context.frames() if frame.kind == "loop")
+    return call.kind, frozenset(sides), tuple(_option(call.option(name)) for name in _OPTIONS), loops
+
+
+def _option(value: Value | None) -> object:
+    """An option as it is compared: its value, or what it is where that is not known."""
+    base = settle(value) if value is not None else None
+    return repr(base.value) if isinstance(base, Known) else id(base) if base is not None else None
 
 
 def _side(value: Value | None) -> tuple[int, bool] | None:
     """A side as the value that it comes from and whether it is detached from that."""
+    base, detached = _source(value)
+    return (id(base), detached) if isinstance(base, Obj) else None
+
+
+def _source(value: Value | None) -> tuple[Value | None, bool]:
+    """The value that a side comes from, and whether it is detached from that."""
     base, detached = settle(value) if value is not None else None, False
     while isinstance(base, Obj) and operation(base) in _DETACHING and (inner := operand(base)) is not None:
         base, detached = settle(inner), True
-    return (id(base), detached) if isinstance(base, Obj) else None
+    return base, detached
+
+
+def _written_between(context: Context, earlier: LossCall, call: LossCall) -> bool:
+    """Whether a side may hold other numbers by the time of the second call.
+
+    A tensor may be written to, and a thing whose attribute it is may be called again.
+    """
+    mine: set[int] = set()
+    for side in (call.input, call.target):
+        base, _ = _source(side)
+        while isinstance(base, Obj):
+            mine.add(id(base))
+            base = settle(base.receiver) if base.kind in ("attr", "item") and base.receiver is not None else None
+    first, last = earlier.event.number, call.event.number
+    for event in context.trace.events:
+        if not first < event.number < last or event.receiver is None or id(settle(event.receiver)) not in mine:
+            continue
+        if (
+            event.name == "()"
+            or event.inlined
+            or (event.name.endswith("_") and event.name.strip(".") not in _DETACHING)
+        ):
+            return True
+    return any(first < store.number < last and id(settle(store.target)) in mine for store in context.trace.stores)
 
 
 def _finding(context: Context, earlier: LossCall, call: LossCall) -> Finding:
