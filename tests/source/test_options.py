@@ -393,3 +393,18 @@ def test_hydra_fills_in_what_the_items_of_a_list_refer_to(follow: Any) -> None:
     script = CONFIGURED["hydra"].replace("amp=cfg.amp)", "sizes=cfg.sizes)")
     followed = follow(script, FILES | {"conf/config.yaml": FILES["conf/config.yaml"] + "sizes: ['${size}', 2]\n"})
     assert followed["got"]["sizes"] == [8, 2]
+
+
+@pytest.mark.parametrize("test", ["(args.major, 0) >= (8, 0)", "[args.major, 0] == [8, 0]", "8 in (args.major, 7)"])
+def test_both_sides_of_a_comparison_of_sequences_are_followed_where_an_option_decides(test: str) -> None:
+    text = f"""
+        import argparse, torch
+        p = argparse.ArgumentParser()
+        p.add_argument("--major", type=int, default=7)
+        args = p.parse_args()
+        if {test}:
+            torch.optim.SGD(torch.nn.Linear(2, 2).parameters())
+    """
+    reading = read(parse(textwrap.dedent(text).encode(), "t.py"), ())
+    (event,) = reading.trace.calls("torch.optim.SGD")
+    assert event.context.shadow

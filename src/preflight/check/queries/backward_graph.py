@@ -143,7 +143,7 @@ def _inputs(value: Value) -> Iterator[Value]:
 
         if is_module(value):
             return  # its arguments are settings
-        if value.kind == "call" and "requires_grad" in value.kwargs:
+        if value.kind == "call" and "requires_grad" in value.kwargs and value.name.startswith(("torch.", ".new_")):
             return  # a tensor of its own is made of what it is given: the gradient ends there
         yield from value.args
         yield from value.kwargs.values()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from preflight.source.evaluate.operators import COMPARED, deep, how_of, overloaded
+from preflight.source.evaluate.operators import COMPARED, deep, how_of, is_soft, overloaded
 from preflight.source.values import Choice, Dict, Ext, Known, Obj, Phi, Seq, Unknown, Value, plain, settle
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def _compare(m: Machine, op: ast.cmpop, left: Value, right: Value, node: ast.AST
     soft = bool(getattr(a, "soft", False) or getattr(b, "soft", False))
     if isinstance(left, Choice) and left.preferred is not None:
         soft = True
+    if not isinstance(op, (ast.Is, ast.IsNot)):
+        soft = soft or _holds_soft(a) or _holds_soft(b)
     custom = overloaded(m, op, left, a, right, b, node)
     if custom is not None:
         return custom
@@ -101,6 +103,13 @@ def _equality(a: Value, b: Value) -> bool | None:
             return all(unordered) and len(x) == len(y) and all(item in y for item in x)
         return bool(x == y)
     return None
+
+
+def _holds_soft(value: Value, depth: int = 4) -> bool:
+    """Whether a sequence has an item that a person can change without editing the code: ``(args.major, 0)``."""
+    if not isinstance(value, Seq) or not depth:
+        return False
+    return any(is_soft(item) or _holds_soft(settle(item), depth - 1) for item in value.items)
 
 
 def _order(op: ast.cmpop, a: Seq, b: Seq) -> bool | None:

@@ -49,6 +49,18 @@ BAD = (
 import torch
 from torch import nn
 G, D = nn.Linear(8, 8), nn.Linear(8, 1)
+opt = torch.optim.Adam([*G.parameters(), *D.parameters()])
+for x in data:
+    opt.zero_grad()
+    fake = G(x).requires_grad_(requires_grad=True)  # still what G made
+    D(fake).mean().backward()
+    (fake * D(fake)).mean().backward()
+    opt.step()
+""",
+    """
+import torch
+from torch import nn
+G, D = nn.Linear(8, 8), nn.Linear(8, 1)
 opt_g, opt_d = torch.optim.Adam(G.parameters()), torch.optim.Adam(D.parameters())
 for x in data:
     fake = G(torch.randn(4, 8))
