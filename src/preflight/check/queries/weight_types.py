@@ -19,18 +19,21 @@ _HALVES = ("float16", "bfloat16")
 
 def last_cast(context: Context, optimizer: Obj, step: Event) -> tuple[str, Event] | None:
     """The last cast, to float16 or bfloat16, of all that an optimizer holds, unless something casts it back."""
-    owners = {id(p.owner) for p in holding_of(context.reading, optimizer).parts if p.amount != "some"}
+    whole = [p.owner for p in holding_of(context.reading, optimizer).parts if p.amount != "some"]
+    owners = {id(owner) for owner in whole}
+    # Of a network that is frozen in part, the part that is cast back may be all that is trained.
+    inside = {part for owner in whole for part in parts_of(owner)} if _frees(context) else owners
     found: tuple[str, Event] | None = None
     for event in context.trace.calls(".half", ".to", ".type", *_BACK):
         if event.number > step.number or event.context.shadow:
             continue
         inner = wrapped(event.receiver)
-        if not isinstance(inner, Obj) or not (id(inner) in owners or owners & parts_of(inner).keys()):
+        if not isinstance(inner, Obj) or not (id(inner) in inside or owners & parts_of(inner).keys()):
             continue
         kind = _target(event)
         if kind in _HALVES and id(inner) in owners:
             found = kind, event
-        elif kind is not None:
+        elif kind is not None and (kind not in _HALVES or id(inner) not in inside):
             found = None
     return found
 
@@ -107,7 +110,7 @@ def _part_by_part(context: Context, model: Obj, before: Event) -> bool:
     Of what is trained then nobody knows the format: the usual way is to cast those alone to float32 that are not frozen.
     """
     trace = context.trace
-    if trace.calls(".requires_grad_") or any(store.name in ("requires_grad", "data") for store in trace.stores):
+    if _frees(context) or any(store.name == "data" for store in trace.stores):
         return True
     if any(wrapped(event.receiver) is model for event in trace.calls(".apply")):
         return True
@@ -120,3 +123,9 @@ def _part_by_part(context: Context, model: Obj, before: Event) -> bool:
         if any(wrapped(given) is model for given in (*event.args, *event.kwargs.values())):
             return True
     return False
+
+
+def _frees(context: Context) -> bool:
+    """Whether a script says of parameters whether they are trained."""
+    trace = context.trace
+    return bool(trace.calls(".requires_grad_")) or any(store.name == "requires_grad" for store in trace.stores)

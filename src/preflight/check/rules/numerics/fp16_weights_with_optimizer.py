@@ -182,6 +182,19 @@ for batch in loader:
     scaler.step(optimizer)
     scaler.update()
 """,
+    """
+import torch
+from torch import nn
+net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)).half()
+for parameter in net[0].parameters():
+    parameter.requires_grad = False
+net[1].float()
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+for x, y in data:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(net[1](net[0](x.half()).float()), y).backward()
+    optimizer.step()
+""",
 )
 
 _MASTERS = (
