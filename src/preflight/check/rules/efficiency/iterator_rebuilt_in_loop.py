@@ -54,6 +54,17 @@ _STEP = """
     optimizer.step()
 """
 BAD = (
+    """
+import torch
+from torch.utils.data import DataLoader
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(100):
+    x, y = next(iter(DataLoader(samples, batch_size=4, shuffle=True)))
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(net(x), y).backward()
+    optimizer.step()
+""",
     _HEAD
     + """
 loader = DataLoader(samples, batch_size=8, shuffle=True, num_workers=4)
@@ -86,6 +97,18 @@ for step in range(args.steps):
     + _STEP,
 )
 GOOD = (
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+net = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for video, y in DataLoader(videos, batch_size=1, shuffle=True):
+    (clips,) = next(iter(DataLoader(TensorDataset(video[0]), batch_size=4)))
+    optimizer.zero_grad()
+    nn.functional.mse_loss(net(clips), y).backward()
+    optimizer.step()
+""",
     """
 import torch
 from torch import nn
@@ -148,6 +171,9 @@ def check(context: Context) -> Iterator[Finding]:
             loader = next((o for o in sources if isinstance(o, Obj)), None)
             if loader is None or (not made and not _drawn(context, event)):
                 continue
+            at = loader.context
+            if not made and at is not None and at.within(loop.frame) and each_pass(at, loop.frame):
+                continue  # made in each step itself, which is said of it, or not
             if made and setting(loader, "num_workers") == 0 and made_within(loader, loop.frame):
                 continue  # the parts of one sample, one after the other
             yield _finding(context, event, loader, made)
