@@ -20,10 +20,10 @@ Nothing is said where the script asks whether there is a loss, takes it in one b
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.absent_losses import asks_for_loss
 from preflight.check.queries.trainer_settings import loaded_model
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.torch import wrapped
@@ -87,6 +87,21 @@ class Trainer:
 trainer = Trainer()
 for ids, mask in loader:
     trainer.step(ids, mask)
+""",
+    """
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+model.train()
+optimizer, best_loss = torch.optim.AdamW(model.parameters(), lr=1e-5), None
+for step, ids in enumerate(loader):
+    optimizer.zero_grad()
+    outputs = model(ids)
+    loss = outputs.loss
+    loss.backward()
+    optimizer.step()
+    if best_loss is None or float(loss.detach()) < best_loss:
+        best_loss = float(loss.detach())
 """,
 )
 
@@ -224,7 +239,7 @@ def check(context: Context) -> Iterator[Finding]:
                 continue
             for value in _begins_at(loss_of(backward)):
                 call = _without_labels(value)
-                if call is None or _tried(value, loop.frame) or _replaced(context) or _asks(context):
+                if call is None or _tried(value, loop.frame) or _replaced(context) or asks_for_loss(context):
                     continue
                 yield context.finding(
                     RULE,
@@ -283,8 +298,9 @@ def _without_labels(value: Obj) -> Obj | None:
 
 def _tried(value: Obj, loop: Frame) -> bool:
     """Whether the attribute is read in a ``try`` of the loop, which may have another loss ready."""
-    frames = value.context.frames() if value.context is not None else ()
-    return any(frame.kind == "try" and frame.within(loop) for frame in frames)
+    if value.context is None:
+        return False
+    return any(frame.kind == "try" and frame.within(loop) for frame in value.context.frames())
 
 
 def _replaced(context: Context) -> bool:
@@ -292,21 +308,3 @@ def _replaced(context: Context) -> bool:
     trace = context.trace
     own = any(event.name.endswith(".register") for event in trace.calls_under("transformers."))
     return own or bool(trace.calls(*_REPLACING)) or any(store.name == "forward" for store in trace.stores)
-
-
-def _asks(context: Context) -> bool:
-    """Whether the program asks anywhere if there is a loss: ``if outputs.loss is not None``."""
-    for script in context.reading.scripts:
-        for node in ast.walk(script.tree):
-            if isinstance(node, ast.Compare) and any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
-                asked: ast.expr = node.left
-            elif isinstance(node, (ast.If, ast.IfExp)):
-                asked = node.test
-            elif isinstance(node, ast.BoolOp):
-                asked = node.values[0]
-            else:
-                continue
-            name = asked.attr if isinstance(asked, ast.Attribute) else asked.id if isinstance(asked, ast.Name) else ""
-            if "loss" in name.lower():
-                return True
-    return False
