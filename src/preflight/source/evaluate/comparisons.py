@@ -105,11 +105,20 @@ def _equality(a: Value, b: Value) -> bool | None:
     return None
 
 
-def _holds_soft(value: Value, depth: int = 4) -> bool:
+def _holds_soft(value: Value) -> bool:
     """Whether a sequence has an item that a person can change without editing the code: ``(args.major, 0)``."""
-    if not isinstance(value, Seq) or not depth:
+    if not isinstance(value, Seq):
         return False
-    return any(is_soft(item) or _holds_soft(settle(item), depth - 1) for item in value.items)
+    nested, seen = [value], {id(value)}
+    for one in nested:  # grows as it goes: a list that is held many times counts once
+        for item in one.items:
+            if is_soft(item):
+                return True
+            base = settle(item)
+            if isinstance(base, Seq) and id(base) not in seen:
+                seen.add(id(base))
+                nested.append(base)
+    return False
 
 
 def _order(op: ast.cmpop, a: Seq, b: Seq) -> bool | None:
