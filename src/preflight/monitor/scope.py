@@ -75,7 +75,7 @@ def parts_of(window: Window) -> str:
         roots = window.run.trained()
         names = {pattern_of(one.name) for one in variables.values() if one.kind == "parameter" and one.root in roots}
         digest = hashlib.blake2s("\n".join(sorted(names)).encode(), digest_size=4).hexdigest()
-        variables.parts = f"the same {len(names)} kind{'s' * (len(names) > 1)} of parameters ({digest})"
+        variables.parts = f"the same {f'{len(names)} kinds' if len(names) > 1 else 'kind'} of parameters ({digest})"
     return variables.parts
 
 

@@ -87,13 +87,13 @@ def test_each_thing_is_said_once() -> None:
     learnt = learn(observed(training("Net")), KINDS).invariants
     said = sorted(one.text.partition(" (in")[0] for one in learnt)
     assert said == [
-        "all of model is trained by an optimizer, when what is trained is 1 kind of parameters (2ddbe8a5)",
+        "all of model is trained by an optimizer, when what is trained is the same kind of parameters (2ddbe8a5)",
         "backward comes before each clip_grad_norm_ of SGD",
         "backward occurs once between two steps of SGD",
         "clip_grad_norm_ occurs once between two steps of SGD",
         "fetch comes before each forward of SGD",
         "forward comes before each backward of SGD",
-        "model is run with gradients in the first iterations, when what is trained is 1 kind of parameters (2ddbe8a5)",
+        "model is run with gradients in the first iterations, when what is trained is the same kind of parameters (2ddbe8a5)",
         "model is trained in training mode",
         "zero_grad comes before the first backward of SGD",
         "zero_grad occurs once between two steps of SGD",

@@ -54,7 +54,7 @@ class PassesAlike(Relation):
         passes: dict[str, list[Call]] = {}
         for call in window.named("forward"):
             passes.setdefault(pattern_of(call.object), []).append(call)
-        stepped = not is_resumed(window) and bool(steps_of(window))
+        stepped, context = not is_resumed(window) and bool(steps_of(window)), {"what_is_trained": parts_of(window)}
         for name, calls in passes.items():
             yield from self._modes(name, calls, context)
             if stepped:
