@@ -14,7 +14,7 @@ from .checksum import SERIAL, of_words
 from .columns import TABLES
 
 _MOST = 1 << 15
-"""Bytes of a batch up to which it is copied: some hundred of them may wait."""
+"""Bytes of a batch up to which it is copied: as the writer lets about a thousand rows hold copies, 32 MB at most wait."""
 _FEW = 4
 _BITS = list(TABLES["batch"]).index("bits")
 
