@@ -4,12 +4,13 @@ How often a loop clips, or in which mode it calls its model, is a habit of one p
 the models that it trains: by the classes of the modules that the program calls, and of the layers in them. Names of
 variables would not do, because half of all programs call theirs ``model``; sizes and seeds do not count, so that the
 same program with another width, length or seed is in the same scope. Where all models are of PyTorch's own classes, the
-classes of the optimizers and the loss functions of the first backward pass are told, too.
+classes of the optimizers and the loss functions of the first backward pass are told, too, and what the script is called.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -25,6 +26,13 @@ _OWN = frozenset(
     "DistributedDataParallel DataParallel FullyShardedDataParallel".split()
 )
 """Classes of PyTorch's own, which say little about a program; of these the layers are counted, too."""
+_VERSIONS = frozenset(
+    "bad bug buggy broken wrong faulty good ok correct clean fixed fix twin healthy reference ref baseline original orig old new "
+    "train training trainer main script program".split()
+)
+"""Words of a script's name that tell versions of one program apart, or nothing at all."""
+_COUNTED = frozenset("run runs seed v version copy try attempt".split())
+"""Words whose numbers tell runs of one program apart."""
 _LOSSES = ("NllLoss", "BinaryCrossEntropy", "MseLoss", "SmoothL1Loss", "L1Loss", "HuberLoss", "KlDiv", "CtcLoss")
 
 
@@ -104,8 +112,32 @@ def _scope(run: Run) -> str:
         named = layers[root] if own else found
         told.add(_model(kind, tuple(sorted(named.items()))))
     # Many programs are made of plain models alone: by what trains them, and for which loss, they are told apart.
-    more = [*sorted(run.optimizers), *filter(None, [run.losses])] if plain else []
-    return " + ".join(sorted(told)) + (f" for {' and '.join(more)}" if more else "")
+    models = " + ".join(sorted(told))
+    if not plain:
+        return models
+    more, name = [*sorted(run.optimizers), *filter(None, [run.losses])], program_of(run.begin.get("argv") or ())
+    return models + (f" for {' and '.join(more)}" if more else "") + (f" by {name}" if name else "")
+
+
+def program_of(argv: Sequence[str]) -> str:
+    """What a program is called, without words and numbers that tell one version or run of it from another; may be empty.
+
+    Args:
+        argv: The command line: an interpreter, a script or ``-m`` and a module, and what they are given.
+    """
+    words = [str(one) for one in argv]
+    script = next((one for one in words if one.endswith(".py")), "")
+    if "-m" in words[:-1]:
+        script = words[words.index("-m") + 1]
+    name = re.split(r"[/\\]", script.removesuffix(".py"))[-1].rpartition(".")[2].lower()
+    kept: list[str] = []
+    counted = False
+    for word, number in re.findall(r"(?=[a-z0-9])([a-z]*)([0-9]*)", name):
+        dropped = word in _COUNTED or (counted and not word)
+        if not dropped:
+            kept += [part for part in ("" if word in _VERSIONS else word, number.lstrip("0")) if part]
+        counted = word in _COUNTED and not number
+    return "_".join(kept)
 
 
 @lru_cache(maxsize=256)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from preflight.monitor.judging.engine import Engine
 from preflight.monitor.judging.examples import Examples
 from preflight.monitor.learn.crossrun import LEAST_PROGRAMS, learn
 from preflight.monitor.learn.evidence import Observed
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import relations
-from preflight.monitor.scope import scope_of
+from preflight.monitor.scope import program_of, scope_of
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant
 
@@ -98,3 +100,31 @@ def test_each_thing_is_said_once() -> None:
         "zero_grad comes before the first backward of SGD",
         "zero_grad occurs once between two steps of SGD",
     ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [
+        (["python", "train.py"], ""),
+        (["python", "-u", "cases/case_03_bug.py", "--epochs", "3"], "case_3"),
+        (["python", "case_03_fixed.py"], "case_3"),
+        (["python", "skip-gram_v2.py"], "skip_gram"),
+        (["python", "run_1.py"], ""),
+        (["python", "moco_good_seed1.py"], "moco"),
+        (["python", "-m", "package.wgan"], "wgan"),
+        ([], ""),
+    ],
+)
+def test_a_program_is_called_the_same_in_each_of_its_versions(argv: list[str], name: str) -> None:
+    assert program_of(argv) == name
+
+
+def test_plain_models_are_told_apart_by_what_their_script_is_called() -> None:
+    def told(script: str, kind: str) -> str:
+        window = next(training(kind))
+        window.run.begin["argv"] = ["python", script]
+        return scope_of(window)
+
+    assert told("moco_bug.py", "Sequential") == told("moco_fixed.py", "Sequential")
+    assert told("moco.py", "Sequential") != told("vae.py", "Sequential")
+    assert told("moco.py", "Net") == told("vae.py", "Net")
