@@ -1,10 +1,12 @@
 """Runs the workloads really, on a machine with a CUDA GPU, and writes down what PyTorch's allocator reports.
 
-Usage: python measure.py [PATTERN] [-o measured.toml] [--device cuda|cpu] [--limit-mib N]
-Needs PyTorch alone (and transformers for the workloads of ``hub.py``). Every workload of ``../dryrun/workloads`` runs in a
-process of its own. Rows that the file has already are kept unless they are run again. --limit-mib gives PyTorch so much
-of the GPU, so that a workload runs out of memory on purpose. On the CPU there are steps and seconds, and no memory.
-``../dryrun/compare.py`` reads the file.
+Usage: python measure.py [PATTERN] [-o measured.toml] [--device cuda|cpu] [--limit-mib N] [--together N]
+Needs PyTorch alone (and transformers for models of the hub). Every workload of ``../dryrun/workloads`` (``program:case``,
+small) and every one of ``programs`` (whole scripts of the sizes that people train) runs in a process of its own.
+Rows that the file has already are kept unless they are run again. --limit-mib gives PyTorch so much of the GPU, so that
+a workload runs out of memory on purpose. With --together, so many run at the same time, and no seconds are written.
+On the CPU there are steps and seconds, and no memory.
+``../dryrun/compare.py`` and ``predict.py`` read the file.
 """
 
 from __future__ import annotations
@@ -20,18 +22,20 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS = HERE.parent / "dryrun" / "workloads"
+WORKLOADS = HERE.parent / "dryrun" / "workloads"
+PROGRAMS = HERE / "programs"
 
 
 def workloads(pattern: str) -> list[str]:
-    """Return the names of the workloads, ``program:case``, that hold the pattern."""
-    names = []
-    for program in sorted(PROGRAMS.glob("*.py")):
+    """Return the names of the programs and of the workloads, ``program:case``, that hold the pattern, or the one that it is."""
+    names = [program.stem for program in sorted(PROGRAMS.glob("*.py"))]
+    for program in sorted(WORKLOADS.glob("*.py")):
         for node in ast.parse(program.read_text(encoding="utf-8")).body:
             target = node.target if isinstance(node, ast.AnnAssign) else None
             if isinstance(node, ast.Assign):
@@ -40,7 +44,7 @@ def workloads(pattern: str) -> list[str]:
                 assert isinstance(node, (ast.Assign, ast.AnnAssign))
                 assert isinstance(node.value, ast.Dict)
                 names += [f"{program.stem}:{ast.literal_eval(key)}" for key in node.value.keys if key is not None]
-    return [name for name in names if pattern in name]
+    return [pattern] if pattern in names else [name for name in names if pattern in name]
 
 
 def run(name: str, limit_mib: int) -> dict[str, Any]:
@@ -51,25 +55,33 @@ def run(name: str, limit_mib: int) -> dict[str, Any]:
     gpu = torch.cuda.is_available()
     if gpu and limit_mib:
         torch.cuda.set_per_process_memory_fraction((limit_mib << 20) / torch.cuda.get_device_properties(0).total_memory)
-    ends: list[float] = []
+    ends: list[Any] = []
 
     def ended(*_: Any) -> None:
+        # An event does not make the host wait, so that host and GPU work side by side as they do without it.
+        ends.append(torch.cuda.Event(enable_timing=True) if gpu else time.perf_counter())
         if gpu:
-            torch.cuda.synchronize()
-        ends.append(time.perf_counter())
+            ends[-1].record()
 
     register_optimizer_step_post_hook(ended)
     program, _, case = name.partition(":")
-    sys.argv = [f"{program}.py", case]
-    sys.path.insert(0, str(PROGRAMS))
+    folder = WORKLOADS if case else PROGRAMS
+    sys.argv = [f"{program}.py", *([case] if case else [])]
+    sys.path.insert(0, str(folder))
     found: dict[str, Any] = {"name": name}
     try:
-        runpy.run_path(str(PROGRAMS / f"{program}.py"), run_name="__main__")
+        runpy.run_path(str(folder / f"{program}.py"), run_name="__main__")
     except torch.OutOfMemoryError:
         found["oom_step"] = len(ends)
     found["steps"] = len(ends)
-    if len(ends) > 1:
-        found["seconds_per_step"] = round(statistics.median(b - a for a, b in pairwise(ends)), 6)
+    if len(ends) > 2:
+        if gpu:
+            torch.cuda.synchronize()
+            seconds = [a.elapsed_time(b) / 1e3 for a, b in pairwise(ends)]
+        else:
+            seconds = [b - a for a, b in pairwise(ends)]
+        # The first steps choose kernels and make the optimizer's state.
+        found["seconds_per_step"] = round(statistics.median(seconds[min(2, len(seconds) - 1) :]), 6)
     if gpu:
         found["allocated"] = torch.cuda.max_memory_allocated()
         found["reserved"] = torch.cuda.max_memory_reserved()
@@ -139,6 +151,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", default=str(HERE / "measured.toml"))
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--limit-mib", type=int, default=0)
+    parser.add_argument("--together", type=int, default=1)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
@@ -150,10 +163,14 @@ def main() -> int:
     if given.device == "cuda" and told["gpu"] == "none":
         parser.error("this PyTorch sees no GPU; --device cpu runs the workloads without one")
     rows = {row["name"]: row for row in kept(path, told)}
-    for name in workloads(given.pattern):
-        rows[name] = apart(name, given.device, given.limit_mib)
-        print(json.dumps(rows[name]), file=sys.stderr, flush=True)
-        path.write_text(as_toml(told, list(rows.values())), encoding="utf-8")
+    names = workloads(given.pattern)
+    with ThreadPoolExecutor(max(1, given.together)) as pool:
+        for found in pool.map(lambda name: apart(name, given.device, given.limit_mib), names):
+            if given.together > 1:
+                found.pop("seconds_per_step", None)
+            rows[found["name"]] = found
+            print(json.dumps(found), file=sys.stderr, flush=True)
+            path.write_text(as_toml(told, list(rows.values())), encoding="utf-8")
     return 0
 
 

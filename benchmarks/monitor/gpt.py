@@ -1,6 +1,6 @@
 """The benchmark model: a GPT of four layers and 0.8 M parameters that learns characters, as a plain training program.
 
-python gpt.py [--steps 30] [--seed 0]
+python gpt.py [--steps 30] [--seed 0] [--device cpu]
 """
 
 import argparse
@@ -58,7 +58,7 @@ class GPT(nn.Module):
         self.head = nn.Linear(WIDTH, vocabulary, bias=False)
 
     def forward(self, ids, targets=None):
-        x = self.tok(ids) + self.pos(torch.arange(ids.size(1)))
+        x = self.tok(ids) + self.pos(torch.arange(ids.size(1), device=ids.device))
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.ln(x))
@@ -96,11 +96,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
     train, held, vocabulary = make_text(args.seed)
-    model = GPT(vocabulary)
+    train, held = train.to(args.device), held.to(args.device)
+    model = GPT(vocabulary).to(args.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters")
 

@@ -24,12 +24,14 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--fault", choices=["none", *FAULTS], default="none")
 parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--steps", type=int, default=30)
+parser.add_argument("--device", default="cpu")
 args = parser.parse_args()
 fault = args.fault
 
 torch.manual_seed(args.seed)
 train, held, vocabulary = make_text(args.seed)
-model = GPT(vocabulary)
+train, held = train.to(args.device), held.to(args.device)
+model = GPT(vocabulary).to(args.device)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)
 if fault == "stale_optimizer":
     model = copy.deepcopy(model)

@@ -1,9 +1,11 @@
 """What recording costs: the same training with and without the recorder, taking turns, as ratios.
 
-    python benchmarks/monitor/overhead.py [--rounds 60] [--model gpt|gpt-long] [--modes default sampled unsampled api]
+    python benchmarks/monitor/overhead.py [--rounds 60] [--model gpt|gpt-long|gpt-large] [--device cpu|cuda]
+        [--modes default sampled unsampled api]
 
-``gpt`` is the benchmark model of four layers and 0.8 M parameters on batches of 8 x 64 (steps of some 40 ms);
-``gpt-long`` the same on batches of 24 x 64 (steps above 100 ms).
+``gpt`` is the benchmark model of four layers and 0.8 M parameters on batches of 8 x 64 (steps of some 40 ms on a CPU);
+``gpt-long`` the same on batches of 24 x 64 (steps above 100 ms); ``gpt-large`` has 24 layers and 302 M parameters on
+batches of 8 x 512, for a GPU. An iteration on a GPU ends when the GPU has done it.
 One process trains without the recorder and one in each mode; in each round every one of them trains one iteration
 while the others wait, so that what else the machine does meets all of them alike.
 Told is the median over the rounds of a process's CPU time over that of the plain one in the same round.
@@ -31,7 +33,11 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = HERE / "turns.py"
-BATCHES = {"gpt": 8, "gpt-long": 24}
+SIZES: dict[str, dict[str, int]] = {
+    "gpt": {"BATCH": 8},
+    "gpt-long": {"BATCH": 24},
+    "gpt-large": {"BATCH": 8, "BLOCK": 512, "WIDTH": 1024, "HEADS": 16, "LAYERS": 24},
+}
 MODES: dict[str, dict[str, Any]] = {
     "default": {"detail_young": 500},
     "sampled": {"detail_first": 0, "detail_every": 10, "budget": 0},
@@ -44,15 +50,15 @@ Cost = dict[str, float]
 class Child:
     """A process that trains when it is asked to."""
 
-    def __init__(self, command: list[str], folder: Path, batch: int, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, command: list[str], folder: Path, environment: dict[str, str]) -> None:
         folder.mkdir(parents=True)
         asked, answers = folder / "asked", folder / "answers"
         os.mkfifo(asked)
         os.mkfifo(answers)
-        known = {**(environment or os.environ), "TURNS_IN": str(asked), "TURNS_OUT": str(answers)}
+        known = {**environment, "TURNS_IN": str(asked), "TURNS_OUT": str(answers)}
         self._log = open(folder / "log", "w+")  # noqa: SIM115
         self.process = subprocess.Popen(
-            command, env={**known, "TURNS_BATCH": str(batch)}, cwd=folder, stdout=self._log, stderr=subprocess.STDOUT
+            command, env=known, cwd=folder, stdout=self._log, stderr=subprocess.STDOUT
         )
         # Open at both ends, so that nobody waits for a program that has ended.
         self._answers = open(os.open(answers, os.O_RDWR))  # noqa: SIM115
@@ -83,22 +89,24 @@ class Child:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=list(BATCHES), default="gpt")
+    parser.add_argument("--model", choices=list(SIZES), default="gpt")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--warm", type=int, default=10, help="rounds before those that count")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="after which no round is begun")
     parser.add_argument("--modes", nargs="*", choices=list(MODES), default=list(MODES))
     parser.add_argument("--watch", nargs=2, action="append", default=[], metavar=("NAME", "COMMAND"))
     given = parser.parse_args()
-    batch = BATCHES[given.model]
+    os.environ |= {"TURNS_DEVICE": given.device, "TURNS_SIZES": json.dumps(SIZES[given.model])}
     with tempfile.TemporaryDirectory() as held:
         folder = Path(held)
-        children = {"plain": Child([sys.executable, str(PROGRAM)], folder / "plain", batch)}
+        children = {"plain": Child([sys.executable, str(PROGRAM)], folder / "plain", dict(os.environ))}
         for mode in given.modes:
             environment = _recorded(folder / f"{mode}.trace", MODES[mode])
-            children[mode] = Child([sys.executable, str(PROGRAM)], folder / mode, batch, environment)
+            children[mode] = Child([sys.executable, str(PROGRAM)], folder / mode, environment)
         for name, command in given.watch:
-            children[name] = Child(shlex.split(command.replace("{}", str(PROGRAM))), folder / name, batch)
+            watching = shlex.split(command.replace("{}", str(PROGRAM)))
+            children[name] = Child(watching, folder / name, dict(os.environ))
         costs: dict[str, list[Cost]] = {name: [] for name in children}
         until = time.monotonic() + given.seconds
         order = random.Random(0)

@@ -18,9 +18,12 @@ def answered(file, **told):
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    gpt.BATCH = int(os.environ.get("TURNS_BATCH", gpt.BATCH))
+    device = os.environ.get("TURNS_DEVICE", "cpu")
+    for name, value in json.loads(os.environ.get("TURNS_SIZES", "{}")).items():
+        setattr(gpt, name, value)
     data, _, vocabulary = gpt.make_text(0)
-    model = gpt.GPT(vocabulary)
+    data = data.to(device)
+    model = gpt.GPT(vocabulary).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     with open(os.environ["TURNS_OUT"], "w") as answers, open(os.environ["TURNS_IN"]) as asked:
         loss = None
@@ -32,6 +35,8 @@ def main():
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
+            if device != "cpu":
+                torch.cuda.synchronize()
             main_after, wall_after = time.thread_time(), time.perf_counter()
             # The writer's thread also works between two turns: of the process the time since its start is told.
             answered(answers, main=main_after - main_before, wall=wall_after - wall_before, process=time.process_time())

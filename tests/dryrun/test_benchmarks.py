@@ -24,7 +24,8 @@ def _load(path: str) -> ModuleType:
 
 def test_the_gpu_runs_the_workloads_that_are_compared() -> None:
     measure, compare = _load("gpu/measure.py"), _load("dryrun/compare.py")
-    names = measure.workloads("")
+    assert measure.workloads("gpt2_fp32") == ["gpt2_fp32"]
+    names = [name for name in measure.workloads("") if ":" in name]
     assert names == [f"{program.stem}:{case}" for program, case in compare.workloads()]
     assert len(names) >= 40
 
