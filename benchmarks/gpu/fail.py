@@ -65,14 +65,12 @@ def main() -> int:
     work = [(kind, right.split(", ")) for kind, right in listed if given.pattern in kind]
     # What fills the card goes alone, after the others.
     work.sort(key=lambda pair: pair[0] == "slow_growth")
-    rows = []
 
     def one(pair: tuple[str, list[str]]) -> dict[str, Any]:
         return failed(*pair, Path(given.logs))
 
     with ThreadPoolExecutor(given.together) as pool:
-        for found in [*pool.map(one, [p for p in work if p[0] != "slow_growth"])]:
-            rows.append(found)
+        rows = list(pool.map(one, [pair for pair in work if pair[0] != "slow_growth"]))
     rows += [one(pair) for pair in work if pair[0] == "slow_growth"]
     for found in rows:
         print(json.dumps(found), file=sys.stderr, flush=True)

@@ -103,7 +103,11 @@ def attention() -> list[dict[str, Any]]:
 def convolutions() -> list[dict[str, Any]]:
     """Return the rates of convolutions, forward and backward."""
     rows = []
-    for name, dtype, last in (("tf32", torch.float32, False), ("fp16", torch.float16, False), ("fp16", torch.float16, True)):
+    for name, dtype, last in (
+        ("tf32", torch.float32, False),
+        ("fp16", torch.float16, False),
+        ("fp16", torch.float16, True),
+    ):
         layout = torch.channels_last if last else torch.contiguous_format
         for batch, inside, outside, side, kernel, stride in (
             (64, 64, 64, 56, 3, 1),
@@ -148,15 +152,23 @@ def moved() -> list[dict[str, Any]]:
             ("to bf16", lambda i, a=a: a.bfloat16(), 1.5),
         ):
             spent = seconds(work)
-            rows.append({"name": f"{name} {size} fp32", "seconds": spent, "bytes_per_second": 4 * size * touched / spent})
+            rows.append(
+                {"name": f"{name} {size} fp32", "seconds": spent, "bytes_per_second": 4 * size * touched / spent}
+            )
     for pinned in (True, False):
-        host = torch.empty(1 << 28, dtype=torch.uint8, pin_memory=pinned)
-        device = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
-        for name, work in (("up", lambda i: device.copy_(host)), ("down", lambda i: host.copy_(device))):
-            spent = seconds(work, 6)
-            kind = "pinned" if pinned else "pageable"
-            rows.append({"name": f"{name} {kind}", "seconds": spent, "bytes_per_second": (1 << 28) / spent})
+        rows += _between(torch.empty(1 << 28, dtype=torch.uint8, pin_memory=pinned), "pinned" if pinned else "pageable")
     return rows
+
+
+def _between(host: torch.Tensor, kind: str) -> list[dict[str, Any]]:
+    """Return how fast bytes go between the host and the GPU."""
+    device = torch.empty_like(host, device="cuda")
+    ways = (("up", lambda i: device.copy_(host)), ("down", lambda i: host.copy_(device)))
+    spent = {name: seconds(work, 6) for name, work in ways}
+    return [
+        {"name": f"{name} {kind}", "seconds": took, "bytes_per_second": host.numel() / took}
+        for name, took in spent.items()
+    ]
 
 
 def host() -> list[dict[str, Any]]:
@@ -245,7 +257,11 @@ def main() -> int:
         torch.cuda.empty_cache()
         for row in found:
             print(json.dumps(row), file=sys.stderr, flush=True)
-    text = as_toml(machine(), rows).replace("[[workload]]", "[[rate]]").replace("Written by measure.py", "Written by rates.py")
+    text = (
+        as_toml(machine(), rows)
+        .replace("[[workload]]", "[[rate]]")
+        .replace("Written by measure.py", "Written by rates.py")
+    )
     Path(given.output).write_text(text, encoding="utf-8")
     return 0
 

@@ -230,7 +230,7 @@ def waited(message: object, category: object, filename: str, line: int, *_: obje
     """Count a wait of the host where it happens."""
     if "synchron" in str(message):
         main = threading.current_thread() is threading.main_thread()
-        WAITS[f"{'/'.join(filename.split(os.sep)[-3:])}:{line} {'main' if main else 'another'} thread"] += 1
+        WAITS[f"{'/'.join(filename.split(os.sep)[-4:])}:{line} {'main' if main else 'another'} thread"] += 1
 
 
 def main() -> None:

@@ -57,9 +57,7 @@ class Child:
         os.mkfifo(answers)
         known = {**environment, "TURNS_IN": str(asked), "TURNS_OUT": str(answers)}
         self._log = open(folder / "log", "w+")  # noqa: SIM115
-        self.process = subprocess.Popen(
-            command, env=known, cwd=folder, stdout=self._log, stderr=subprocess.STDOUT
-        )
+        self.process = subprocess.Popen(command, env=known, cwd=folder, stdout=self._log, stderr=subprocess.STDOUT)
         # Open at both ends, so that nobody waits for a program that has ended.
         self._answers = open(os.open(answers, os.O_RDWR))  # noqa: SIM115
         self._ask = open(os.open(asked, os.O_RDWR), "w")  # noqa: SIM115

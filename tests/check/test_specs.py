@@ -148,9 +148,9 @@ def test_what_a_plain_network_keeps_is_followed(tmp_path: Path) -> None:
     reading = read(read_script(path), None, Launch().variables(), tmp_path)
     model = model_spec(reading, gather(reading, Launch(), None))
     assert model is not None
-    assert (
-        model.activation_elements == 20 + 32
-    )  # the input of the first product; what tanh gives, which the second is given
+    # The input of the first product; what tanh gives, which the second is given; the prediction, which the loss compares.
+    assert model.activation_elements == 20 + 32 + 1
+    assert model.compared_elements == 1
 
 
 def test_where_a_network_cannot_be_followed_the_place_is_told(tmp_path: Path) -> None:

@@ -18,9 +18,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         batch, length, width = x.shape
-        q, k, v = (
-            t.view(batch, length, self.heads, -1).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1)
-        )
+        q, k, v = (t.view(batch, length, self.heads, -1).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1))
         scores = (q @ k.transpose(-2, -1)) / math.sqrt(width // self.heads)
         shares = F.softmax(scores.masked_fill(~self.mask, float("-inf")), dim=-1)
         x = x + self.proj((shares @ v).transpose(1, 2).reshape(batch, length, width))

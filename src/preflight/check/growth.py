@@ -11,7 +11,7 @@ from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.run import RunSpec
 
 # Rules whose findings mean that each step keeps the activations of its forward pass, when they are errors.
-KEEPING = frozenset({"MEM010", "MEM013", "MEM015"})
+KEEPING = frozenset({"MEM010", "MEM013", "MEM015", "MEM017"})
 
 
 def with_growth(context: Context, findings: list[Finding]) -> tuple[RunSpec, MemoryEstimate] | None:
@@ -23,7 +23,7 @@ def with_growth(context: Context, findings: list[Finding]) -> tuple[RunSpec, Mem
     keeps = any(f.code in KEEPING and f.severity == "error" and f.confidence != "possible" for f in findings)
     if not keeps or memory is None or memory.breakdown is None or model is None or memory.fits == "no":
         return None
-    kept = memory.breakdown.activations + memory.breakdown.logits_and_loss
+    kept = _saved(memory)
     if kept <= 0:
         return None
     run = msgspec.structs.replace(context.run, kept_bytes_per_step=kept)
@@ -32,3 +32,9 @@ def with_growth(context: Context, findings: list[Finding]) -> tuple[RunSpec, Mem
         # The first steps fit; the run does not, unless it ends before.
         estimate = msgspec.structs.replace(estimate, fits="no", p_fit=None)
     return run, estimate
+
+
+def _saved(memory: MemoryEstimate) -> float:
+    """What a step has saved when its forward pass is done, without what only its backward pass needs for a moment."""
+    done = [point.owners for point in memory.timeline if point.phase == "forward"]
+    return max((one.get("activations", 0.0) + one.get("logits_and_loss", 0.0) for one in done), default=0.0)

@@ -67,6 +67,8 @@ def _loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: 
     """
     kind = head_kind(model)
     if kind not in ("lm", "mlm") or not model.vocab:
+        if model.entropy_elements is not None:
+            return _of_network(model, run, recipe)
         classes = float(model.classes or 0) if model.network is None else 0.0  # a condition there, no output
         samples = 1.0 * (0 if run.micro_batch is None else run.micro_batch)
         return LossBytes(forward=8 * samples * classes, backward=16 * samples * classes, held=4 * samples * classes)
@@ -113,4 +115,25 @@ def _loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: 
         backward=peak,
         held=0.0 if run.logits_released else w * elements,
         how=f"{name} x {backward:g} B at the loss's backward pass ({run.cross_entropy})",
+    )
+
+
+def _of_network(model: ModelSpec, run: RunSpec, recipe: Recipe) -> LossBytes:
+    """Return the bytes of the losses of a network whose layers were followed.
+
+    Cross entropy as above, with the logits named by a variable. Other losses keep what they compare, which is counted
+    with the activations: their gradient comes to it, under autocast in fp32 and in the type of the products.
+    """
+    scale = (run.image_size / model.image_size) ** 2 if model.image_size and run.image_size else 1.0
+    samples = scale * (0 if run.micro_batch is None else run.micro_batch)
+    entropies, compared = samples * (model.entropy_elements or 0.0), samples * (model.compared_elements or 0.0)
+    w = recipe.matmul
+    cast = bool(recipe.cast) and w < 4
+    forward, backward = (2 * w + 4, 2 * w + 8) if cast else (2 * w, 4 * w)
+    words = f"{entropies:.4g} elements of logits x {backward:g} B at the loss's backward pass"
+    return LossBytes(
+        forward=forward * entropies,
+        backward=backward * entropies + (4.0 + w if cast else w) * compared,
+        held=w * entropies,
+        how=words if isinstance(entropies, float) and entropies else "",
     )

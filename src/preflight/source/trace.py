@@ -77,6 +77,20 @@ class Context:
         return self.taken is False
 
 
+_INPUTS = (
+    "input_ids",
+    "inputs_embeds",
+    "pixel_values",
+    "input_values",
+    "input_features",
+    "x",
+    "input",
+    "inputs",
+    "sample",
+)
+"""Names that networks give to what they are called with, those of transformers and diffusers first."""
+
+
 class Event(Arguments):
     """A call that the script would make.
 
@@ -127,6 +141,14 @@ class Event(Arguments):
         self.kwargs = kwargs
         self.result: Value | None = None
         self.inlined = False
+
+    @property
+    def input(self) -> Value | None:
+        """What a network is given by this call: the first argument, or the one that bears the name of an input."""
+        if self.args:
+            return self.args[0]
+        named = (self.kwargs[name] for name in _INPUTS if name in self.kwargs)
+        return next(named, None) or next(iter(self.kwargs.values()), None)
 
     def __repr__(self) -> str:
         return f"<{self.number} {self.name} line {getattr(self.node, 'lineno', '?')}>"

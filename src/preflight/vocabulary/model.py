@@ -48,6 +48,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         activation_elements: Elements that autograd saves for one sample at ``image_size`` (CNN, U-Net), outputs counted once.
         activation_reason: Why ``activation_elements`` is not known of a network of a script, or None.
         networks: How many networks are trained side by side, whose figures are added up.
+        entropy_elements: Elements of one sample that cross entropy is given, of a network whose layers were followed.
+        compared_elements: Elements of one sample that other losses are given.
         activation_assumed: What ``activation_elements`` are for, where the script does not tell: "images of 32 x 32, ...".
         largest_layer_parameters: Parameters of the largest block, for sharded gathering.
         head: What the output is: ``lm`` (a row of the vocabulary per token), ``mlm`` (the same behind a transform),
@@ -109,6 +111,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     dropout: float | None = None
     activation_elements: float | None = None
     activation_reason: str | None = None
+    entropy_elements: float | None = None
+    compared_elements: float | None = None
     activation_assumed: str | None = None
     networks: int = 1
     forward_flops: float | None = None

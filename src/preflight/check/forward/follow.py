@@ -6,6 +6,7 @@ import math
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from preflight.check.forward.casting import WIDE
 from preflight.check.forward.entry import joined_batches
 from preflight.check.forward.network_calls import inside
 from preflight.check.forward.operation import RULES, Operation
@@ -66,6 +67,7 @@ class Forward:
         batch: int,
         frozen: frozenset[int] = frozenset(),
         earlier: Forward | None = None,
+        casts: bool = False,
     ) -> None:
         """Follow calls of a network, each given a batch of the same shape.
 
@@ -76,15 +78,19 @@ class Forward:
             batch: Samples in a batch.
             frozen: Identities of layers whose weights get no gradient.
             earlier: What another network makes, which this one may be given; what is kept then counts for both.
+            casts: Whether the pass runs under autocast: then elements are counted in half precision.
         """
         self.reading = reading
         self.batch = batch
         self.frozen = frozen
+        self.casts = casts
         self.passing: bool = earlier is not None and earlier.passing
         self.rows: int | None = None
         self.kept: float | None = None
         self.reason: str | None = None
         self.misfit: Misfit | None = None
+        self.entropies: float = earlier.entropies if earlier is not None else 0.0
+        self.compared: float = earlier.compared if earlier is not None else 0.0
         self._linked = earlier is not None
         before = earlier._results if earlier is not None else {}
         self._results: dict[int, Result] = {key: found for key, found in before.items() if found is not None}
@@ -104,23 +110,27 @@ class Forward:
         for phi in self._carried:
             if phi.final is not None:
                 self._keep_all(self.result(phi.final))
+        for loop in reading.loops[:1]:
+            for value in loop.losses()[:1]:
+                self.result(value)  # what the loss is given is alive beside what the layers keep
         own = [storage for storage in self._storages if storage.own]
-        self.kept = self._extra + sum(storage.elements * storage.times for storage in own if storage.kept)
+        self.kept = self._extra + sum(storage.size * storage.times for storage in own if storage.kept)
         if self.passing:
             self.kept = max(self.kept, _highest(own))
 
     def _call(self, call: Event, entry: Shape) -> bool:
         """Follow one call; returns whether the chain holds."""
-        if not call.args:
-            self.reason = "the model's input is not its first argument"
+        given = call.input
+        if given is None:
+            self.reason = "the model is called without an input"
             return False
         self._outer = call.context
-        joined = joined_batches(call.args[0])
+        joined = joined_batches(given)
         if joined is None:
             self.reason = "how many batches are joined to the model's input is not known"
             return False
-        if not self._linked or self.tensor(call.args[0]) is None:
-            self.put(call.args[0], self.new((joined * self.batch, *entry), graded=False, times=1))
+        if not self._linked or self.tensor(given) is None:
+            self.put(given, self.new((joined * self.batch, *entry), graded=False, times=1))
         events = inside(self.reading, call)
         made = settle(call.result) if call.result is not None else None
         known = not events and isinstance(made, Obj) and (self._is_drawn(made) or self._is_layer(made))
@@ -216,6 +226,7 @@ class Forward:
     def new(self, shape: Shape, graded: bool, times: int = 1, own: bool = True) -> Tensor:
         """Return a tensor in a storage of its own."""
         storage = Storage(float(math.prod(shape)), times, own)
+        storage.width = WIDE if self.casts else 1.0
         self._storages.append(storage)
         return Tensor(shape, graded, storage)
 
@@ -242,6 +253,14 @@ class Forward:
     def keep_more(self, elements: float, context: Context | None) -> None:
         """Note memory that is kept beside tensors of the script: masks, indices, reserves. In elements of four bytes."""
         self._extra += elements * self.passes(context)
+
+    def give_loss(self, source: Tensor, entropy: bool, context: Context | None) -> None:
+        """Note what a loss is given, of whose size its gradient will be."""
+        elements = float(math.prod(source.shape)) * self.passes(context)
+        if entropy:
+            self.entropies += elements
+        else:
+            self.compared += elements
 
     def _keep_all(self, result: Result) -> None:
         if isinstance(result, Tensor):
@@ -361,9 +380,9 @@ def _highest(storages: list[Storage]) -> float:
     kept, passing, most = 0.0, [0.0, 0.0, 0.0, 0.0], 0.0
     for place, storage in enumerate(storages):
         if storage.kept or place == 0:
-            kept += storage.elements * storage.times
+            kept += storage.size * storage.times
         else:
-            passing = [*passing[1:], storage.elements]
+            passing = [*passing[1:], storage.size]
         most = max(most, kept + sum(passing))
     return most
 

@@ -42,20 +42,20 @@ def with_activations(reading: Reading, facts: dict[str, Fact], spec: ModelSpec, 
     model = reading.models[0]
     batch, size = facts["batch.micro"].value, facts["image_size"].value
     calls = calls_of(reading, model)
-    given = calls[0].args[0] if calls and calls[0].args else None
+    given = calls[0].input if calls else None
     reason = None
     frozen = _surely_frozen(reading, network)
-    samples = batch if isinstance(batch, int) and batch > 0 else 1
+    samples, casts = batch if isinstance(batch, int) and batch > 0 else 1, _casts(facts)
     ahead = _ahead(reading, facts, samples)
     made = ahead.tensor(given) if ahead is not None and given is not None else None
     for entry in [made.shape[1:]] if made is not None else entries(reading, facts, network, given):
-        flow = Forward(reading, calls, entry, samples, frozen, ahead if made is not None else None)
+        flow = Forward(reading, calls, entry, samples, frozen, ahead if made is not None else None, casts)
         if flow.kept is not None:
             image = size if isinstance(size, int) and size in entry[1:] else None
-            return msgspec.structs.replace(spec, activation_elements=flow.kept / samples, image_size=image)
+            return _with_kept(spec, flow, samples, image)
         reason = reason or flow.reason
     if reason is None and not isinstance(size, int) and (channels := channels_of(network)) is not None:
-        return _of_usual_images(spec, list(_usual(reading, calls, channels, samples, frozen)))
+        return _of_usual_images(spec, list(_usual(reading, calls, channels, samples, frozen, casts)), samples)
     return msgspec.structs.replace(spec, activation_reason=reason or "the shape of the model's input is not known")
 
 
@@ -80,7 +80,22 @@ def together(
             return msgspec.structs.replace(spec, activation_reason=reason)
     assert flow is not None
     assert flow.kept is not None
-    return msgspec.structs.replace(spec, activation_elements=flow.kept / samples, image_size=image)
+    return _with_kept(spec, flow, samples, image)
+
+
+def _with_kept(spec: ModelSpec, flow: Forward, samples: int, image: int | None) -> ModelSpec:
+    """Return the architecture with what was found for one sample."""
+    kept = (flow.kept or 0.0) / samples
+    entropies, compared = flow.entropies / samples, flow.compared / samples
+    return msgspec.structs.replace(
+        spec, activation_elements=kept, image_size=image, entropy_elements=entropies, compared_elements=compared
+    )
+
+
+def _casts(facts: dict[str, Fact]) -> bool:
+    """Whether the training runs under autocast."""
+    precision = facts.get("precision")
+    return precision is not None and str(precision.value or "").startswith(("autocast", "amp"))
 
 
 def _ahead(reading: Reading, facts: dict[str, Fact], samples: int) -> Forward | None:
@@ -89,8 +104,8 @@ def _ahead(reading: Reading, facts: dict[str, Fact], samples: int) -> Forward | 
     for model in only_run(reading):
         network = Network(reading, model)
         calls = calls_without_gradients(reading, model)
-        for entry in entries(reading, facts, network, calls[0].args[0] if calls and calls[0].args else None):
-            tried = Forward(reading, calls, entry, samples, earlier=flow)
+        for entry in entries(reading, facts, network, calls[0].input if calls else None):
+            tried = Forward(reading, calls, entry, samples, earlier=flow, casts=_casts(facts))
             if tried.kept is not None:
                 flow = tried
                 break
@@ -107,12 +122,13 @@ def _next(
 ) -> tuple[Forward | None, str | None]:
     """Follow one more network behind those that were followed; returns that, or where it broke."""
     calls = calls_of(reading, model)
-    given = [call.args[0] for call in calls if call.args]
+    given = [value for call in calls if (value := call.input) is not None]
     made = [tensor for value in given if earlier is not None and (tensor := earlier.tensor(value)) is not None]
     shapes = [made[0].shape[1:]] if made else entries(reading, facts, network, given[0] if given else None)
     reason = None
     for entry in shapes:
-        flow = Forward(reading, calls, entry, samples, _surely_frozen(reading, network), earlier)
+        frozen = _surely_frozen(reading, network)
+        flow = Forward(reading, calls, entry, samples, frozen, earlier, _casts(facts))
         if flow.kept is not None:
             return flow, None
         reason = reason or flow.reason
@@ -120,21 +136,21 @@ def _next(
 
 
 def _usual(
-    reading: Reading, calls: list[Event], channels: int, samples: int, frozen: frozenset[int]
-) -> Iterator[tuple[int, float]]:
-    """The usual sides of images that the layers take, and what one sample keeps."""
+    reading: Reading, calls: list[Event], channels: int, samples: int, frozen: frozenset[int], casts: bool
+) -> Iterator[tuple[int, Forward]]:
+    """The usual sides of images that the layers take, and how the network was followed with each."""
     for side in _USUAL:
-        flow = Forward(reading, calls, (channels, side, side), samples, frozen)
+        flow = Forward(reading, calls, (channels, side, side), samples, frozen, casts=casts)
         if flow.kept is not None and flow.rows in (None, samples):
-            yield side, flow.kept / samples
+            yield side, flow
 
 
-def _of_usual_images(spec: ModelSpec, found: list[tuple[int, float]]) -> ModelSpec:
+def _of_usual_images(spec: ModelSpec, found: list[tuple[int, Forward]], samples: int) -> ModelSpec:
     """Where only one usual size fits the layers, images have it; where many do, what is kept grows with the area."""
     if not found:
         return msgspec.structs.replace(spec, activation_reason="the shape of the model's input is not known")
-    side, elements = found[-1]
+    side, flow = found[-1]
     if len(found) > 1:
-        return msgspec.structs.replace(spec, activation_elements=elements, image_size=side)
+        return _with_kept(spec, flow, samples, side)
     only = f"images of {side} x {side}, the only usual size that the layers take"
-    return msgspec.structs.replace(spec, activation_elements=elements, image_size=None, activation_assumed=only)
+    return msgspec.structs.replace(_with_kept(spec, flow, samples, None), activation_assumed=only)

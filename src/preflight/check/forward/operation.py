@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from preflight.check.forward.casting import computed_in, width_of
 from preflight.check.forward.tensors import Result, Shape, Tensor
 from preflight.check.queries.tensors import grad_off, is_method, option
 from preflight.source.values import Obj, Value, plain
@@ -96,7 +97,10 @@ class Operation:
             source = self.input
             graded = source is not None and source.graded
         times = self.forward.passes(self.value.context)
-        return self.forward.new(shape, graded and self.recorded, times)
+        made = self.forward.new(shape, graded and self.recorded, times)
+        if self.forward.casts:
+            made.storage.width = width_of(self.name, map(self.forward.tensor, self.operands()))
+        return made
 
     def views(self, shape: Shape | None) -> Tensor | None:
         """Return the operand in another shape."""
@@ -107,8 +111,14 @@ class Operation:
 
     def keep(self, what: Value | Tensor | None) -> None:
         """Note that the operation keeps a tensor for its backward pass, where it has one."""
-        if self.recorded:
+        if not self.recorded:
+            return
+        held = what if isinstance(what, Tensor) else self.forward.tensor(what)
+        width = computed_in(self.name) if self.forward.casts else None
+        if width is None or held is None or held.storage.width == width or not held.storage.own:
             self.forward.keep(what)
+        else:  # autocast makes a copy of it in the type in which is computed, and that is kept
+            self.forward.keep_more(held.elements * width, self.value.context)
 
     def keep_factors(self, values: Sequence[Value], left: Tensor, right: Tensor) -> None:
         """Note that a product keeps each factor that the other one's gradient needs."""

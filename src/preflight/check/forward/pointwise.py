@@ -166,4 +166,4 @@ def _is_number(one: Operation, value: Value) -> bool:
     found = settle(value)
     if isinstance(found, Known):
         return isinstance(found.value, (int, float))
-    return one.forward.size(found) is not None or getattr(found, "name", "").startswith("math.")
+    return one.forward.size(found) is not None or (getattr(found, "name", None) or "").startswith("math.")

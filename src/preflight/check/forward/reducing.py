@@ -78,19 +78,16 @@ def found_at(one: Operation) -> Result:
 @rule("cross_entropy", "nll_loss", "loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss", "l1_loss",
       "smooth_l1_loss", "kl_div", "huber_loss", "cosine_similarity", "cosine_embedding_loss")  # fmt: skip
 def loss(one: Operation) -> Result:
-    """A number; cross entropy keeps the logarithms of the probabilities, others what they compare."""
+    """A number; what cross entropy keeps is counted with the loss, others keep what they compare."""
     operands = [one.forward.tensor(value) for value in one.value.args[:2]]
     source = operands[0] if operands else None
     if source is None:
         return None
-    if source.graded:
-        for value in one.value.args[:2]:
+    entropy = one.name == "cross_entropy" or (one.layer is not None and one.layer.name.endswith(".CrossEntropyLoss"))
+    if source.graded and one.recorded:
+        one.forward.give_loss(source, entropy, one.value.context)
+        for value in () if entropy else one.value.args[:2]:
             one.keep(value)
-        entropy = one.name == "cross_entropy" or (
-            one.layer is not None and one.layer.name.endswith(".CrossEntropyLoss")
-        )
-        if entropy:
-            one.keep(one.makes(source.shape, graded=True))
     if one.name == "cosine_similarity":
         other = operands[1] if len(operands) > 1 else None
         shape = broadcast(source.shape, other.shape) if other is not None else None

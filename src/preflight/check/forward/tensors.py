@@ -43,15 +43,22 @@ class Storage:
         times: How many of it are alive: passes of a loop that was followed once.
         kept: Whether something keeps it for the backward pass.
         own: Whether the forward pass allocated it; parameters are held anyway.
+        width: Bytes of an element, in units of the type that products are computed in: 2 for fp32 under autocast.
     """
 
-    __slots__ = ("elements", "kept", "own", "times")
+    __slots__ = ("elements", "kept", "own", "times", "width")
 
     def __init__(self, elements: float, times: int = 1, own: bool = True) -> None:
         self.elements = elements
         self.times = times
         self.kept = False
         self.own = own
+        self.width = 1.0
+
+    @property
+    def size(self) -> float:
+        """What one of it takes, in elements of the type that products are computed in."""
+        return self.elements * self.width
 
 
 class Misfit(NamedTuple):

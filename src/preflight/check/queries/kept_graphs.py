@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from preflight.check.queries.backward_graph import grad_mode
 from preflight.source.evaluate.library.methods import is_module
@@ -15,6 +15,7 @@ from preflight.source.values import Class, Func, Known, Obj, Seq, Value, options
 
 if TYPE_CHECKING:
     from preflight.check.context import Context
+    from preflight.source.training import TrainingLoop
 
 # Methods whose result carries the graph of their receiver.
 _KEEPS = (
@@ -159,3 +160,30 @@ def detached_in_place(context: Context, value: Value | None) -> bool:
     """Whether ``detach_()`` is called on a value."""
     wanted = {id(o) for o in options_of(value)}
     return any(id(o) in wanted for e in context.trace.calls(".detach_") for o in options_of(e.receiver))
+
+
+Fate = Literal["freed", "retained", "never"]
+FATES: dict[Fate, str] = {
+    "retained": "backward keeps the graph (retain_graph)",
+    "never": "no backward frees it",
+}
+"""Why a graph that something holds stays whole."""
+
+
+def fate_of_graph(context: Context, loop: TrainingLoop, value: Value, source: Obj) -> Fate:
+    """Whether what a graph has saved is freed by a backward pass of the loop.
+
+    Args:
+        context: What is known of the script.
+        loop: The training loop in which the value is made.
+        value: What carries the graph.
+        source: The forward pass that the graph is of.
+    """
+    freed = False
+    for event in loop.backwards:
+        behind = {id(part) for given in (event.receiver, *event.args) for part in provenance(given, 3000)}
+        if id(source) in behind or any(id(option) in behind for option in options_of(value)):
+            freed = True
+            if any(context.value(event.kwargs.get(name)) is True for name in ("retain_graph", "create_graph")):
+                return "retained"
+    return "freed" if freed else "never"

@@ -58,6 +58,15 @@ class _Targets(NamedTuple):
         return self._replace(values=torch.where(none, self.ignored, self.values), weights=None)
 
 
+def _put(told: Any, name: str, value: Any) -> None:
+    """Set one of the numbers. A plain number is filled in: to assign it would make the host wait for the GPU."""
+    place = told[NAMES.index(name)]
+    if isinstance(value, (int, float)):
+        place.fill_(value)
+    else:
+        place.copy_(value)
+
+
 class Sequences:
     """Looks at graphs, a few times for each place."""
 
@@ -126,11 +135,12 @@ class Sequences:
                 return None
             told = torch.full((1, len(NAMES)), -1.0, device=None if steps is None else steps.ids.device)
             if across is not None:
-                told[0, NAMES.index("crosswise")] = across
+                _put(told[0], "crosswise", across)
             if steps is not None:
                 for by, name in enumerate(NAMES[:3]):
-                    told[0, NAMES.index(name)] = _moved(torch, steps.ids, steps.goal, steps.ignored, by)
-                told[0, NAMES.index("straight")] = told[0, NAMES.index("forward")] = 1.0
+                    _put(told[0], name, _moved(torch, steps.ids, steps.goal, steps.ignored, by))
+                for name in ("straight", "forward"):
+                    _put(told[0], name, 1.0)
             return Pending([to_host(torch, told)], lambda read: read[0])
 
     def _numbers(self, graph: Graph, table: Table, targets: list[_Targets], across: float | None) -> Any:
@@ -144,20 +154,20 @@ class Sequences:
             told = torch.stack(found).amax(0)
             way = straight_way(graph, table.place, table.ids.shape[1])
             for name, so in zip(("straight", "forward", "turned"), way[:3], strict=True):
-                told[NAMES.index(name)] = float(so)
+                _put(told, name, float(so))
             if len(targets) == 1:
                 if way[3]:
-                    told[NAMES.index("swapped")] = _swapped(torch, table.ids, targets[0])
+                    _put(told, "swapped", _swapped(torch, table.ids, targets[0]))
                 if _in_their_order(targets[0].values, table.ids):
                     laid = straight_way(graph, table.place, table.ids.shape[1], both=True)
-                    told[NAMES.index("jumbled")] = float(laid[2]) if laid[0] else -1.0
+                    _put(told, "jumbled", float(laid[2]) if laid[0] else -1.0)
         first = lost(graph, table)
         if first is not None:
-            told[NAMES.index("row")] = torch.maximum(told[NAMES.index("row")], first)
+            _put(told, "row", torch.maximum(told[NAMES.index("row")], first))
         across_batch = crossed(torch, graph, table)
         for name, value in (("crossed", across_batch), ("crosswise", across)):
             if value is not None:
-                told[NAMES.index(name)] = value
+                _put(told, name, value)
         return told
 
     def _hidden(self, graph: Graph, table: Table) -> Any:

@@ -67,11 +67,14 @@ def _of_shape(reading: Reading) -> Fact | None:
     """A batch drawn by ``torch.randint(n, (batch,))`` or stacked from a comprehension, as language-model scripts do."""
     for loop in reading.loops[:1]:
         for event in loop.events:
-            if event.name != "()" or reading.roles.of(event.receiver) != "model" or not event.args:
+            if event.name != "()" or reading.roles.of(event.receiver) != "model":
+                continue
+            given = event.input
+            if given is None:
                 continue
             if not any(id(option) in loop.behind_losses for option in options_of(event.result)):
                 continue  # acting in an environment, or a look at a sample
-            for part in _reshaped(event.args[0]):
+            for part in _reshaped(given):
                 if not isinstance(part, Obj):
                     continue
                 if part.name in ("torch.randint", "torch.randn", "torch.rand", "torch.zeros"):

@@ -25,12 +25,12 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.queries.evaluations import evaluations_with_gradients
 from preflight.check.queries.growing_lists import bounded, emptied
-from preflight.check.queries.kept_graphs import detached_in_place, graph_of, used_in_losses
+from preflight.check.queries.kept_graphs import FATES, detached_in_place, fate_of_graph, graph_of, used_in_losses
 from preflight.check.rule import Rule
 from preflight.source.nodes import encloses
-from preflight.source.trace import Event, provenance
+from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop
-from preflight.source.values import Obj, Seq, Value, options_of, settle
+from preflight.source.values import Obj, Seq, Value, settle
 from preflight.vocabulary.finding import Confidence, Finding, Severity
 
 RULE = Rule(
@@ -231,29 +231,14 @@ def _finding(
 
 def _weigh(context: Context, loop: TrainingLoop, value: Value, source: Obj) -> tuple[Severity, Confidence, str]:
     """How bad it is: that depends on whether a backward frees the graph."""
-    freed = False
-    for event in loop.backwards:
-        mine = {id(p) for p in provenance(event.receiver, 3000)} | {
-            id(p) for a in event.args for p in provenance(a, 3000)
-        }
-        if id(source) in mine or any(id(o) in mine for o in options_of(value)):
-            freed = True
-            if (
-                context.value(event.kwargs.get("retain_graph")) is True
-                or context.value(event.kwargs.get("create_graph")) is True
-            ):
-                return (
-                    "error",
-                    "likely",
-                    "backward keeps the graph (retain_graph), so the activations of every pass stay in memory",
-                )
-    if freed:
+    fate = fate_of_graph(context, loop, value, source)
+    if fate == "freed":
         return (
             "info",
             "certain",
             "backward has freed the activations, so this costs one 512-byte block and the nodes of the graph per pass",
         )
-    return "error", "likely", "no backward frees it, so the activations of every pass stay in memory"
+    return "error", "likely", f"{FATES[fate]}, so the activations of every pass stay in memory"
 
 
 def _long_lived(event: Event, loop: TrainingLoop) -> Value | None:

@@ -6,7 +6,7 @@ Looks for sums over the passes of a loop (`total += loss`, a meter that adds ten
 ## Why
 The sum is a tensor with a graph of its own that reaches back to the forward pass of every step.
 After `backward()` the activations are freed, but the nodes of all graphs stay in host memory, a few hundred bytes for each operation of the network and each step: for a network of 500 operations that is in the order of 100 kB per step, and the memory of the process grows until the sum is reset.
-Without a `backward()`, as in an evaluation with gradients on, the activations of every batch stay on the device.
+Without a `backward()`, and with `retain_graph=True`, the activations of every batch stay on the device, until the run ends out of memory: that is an error.
 
 ## Fix
 Add `loss.item()` or `loss.detach()`.
@@ -25,9 +25,10 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Edit, Evidence, Fix, Place, edits
 from preflight.check.queries.evaluations import evaluations_with_gradients
-from preflight.check.queries.kept_graphs import detached_in_place, graph_of, used_in_losses
+from preflight.check.queries.kept_graphs import FATES, detached_in_place, fate_of_graph, graph_of, used_in_losses
 from preflight.check.rule import Rule
 from preflight.source.trace import Carry, Store, provenance
+from preflight.source.training import TrainingLoop
 from preflight.source.values import Obj, Phi, Value, options_of, settle
 from preflight.vocabulary.finding import Finding
 
@@ -157,7 +158,7 @@ def check(context: Context) -> Iterator[Finding]:
         addend = _addend(carry)
         if addend is None or any(carry.frame is frame for frame in evaluating) or not _around_training(context, carry):
             continue
-        yield from _judge(context, used, carry.name, addend[0], addend[1], _place(addend[0]))
+        yield from _judge(context, used, carry.name, addend[0], addend[1], _place(addend[0]), _loop(context, carry))
     for store in context.trace.stores:
         change = _stored(store)
         if change is not None and _lasts(context, store):
@@ -165,7 +166,13 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _judge(
-    context: Context, used: set[int], name: str, total: Obj, value: Value, place: Place | None
+    context: Context,
+    used: set[int],
+    name: str,
+    total: Obj,
+    value: Value,
+    place: Place | None,
+    loop: TrainingLoop | None = None,
 ) -> Iterator[Finding]:
     if id(total) in used or place is None or detached_in_place(context, value):
         return
@@ -173,10 +180,13 @@ def _judge(
     if source is None or (total.context is not None and graph_of(context, total) is None):
         return
     edit = _detach(context, place)
+    fate = fate_of_graph(context, loop, value, source) if loop is not None else "freed"
+    why = f"{FATES[fate]}, so the activations of every pass stay in memory" if fate != "freed" else None
     yield context.finding(
         RULE,
         place,
-        f"{name} adds up tensors with their graph: the graph of every pass stays referenced, and memory grows with each step",
+        f"{name} adds up tensors with their graph: {why or _FREED}",
+        severity="error" if why else None,
         evidence=[Evidence("added in each pass", "tensor with a graph"), Evidence("detached", False)],
         related=[(source, "the forward pass whose graph it carries")],
         fix=Fix(
@@ -186,6 +196,16 @@ def _judge(
             expected="the graph of a step is freed after the step",
         ),
     )
+
+
+_FREED = "the graph of every pass stays referenced, and memory grows with each step"
+
+
+def _loop(context: Context, carry: Carry) -> TrainingLoop | None:
+    """The training loop each pass of which surely adds to a sum that it carries: nothing sets it back on the way."""
+    if len(list(options_of(carry.final))) != 1:
+        return None
+    return next((loop for loop in context.reading.loops if loop.frame is carry.frame), None)
 
 
 def _around_training(context: Context, carry: Carry) -> bool:

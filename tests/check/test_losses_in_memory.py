@@ -1,0 +1,122 @@
+"""What a loss is given is alive beside what the layers keep, and its gradient comes to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight import analyze
+from preflight.vocabulary.memory import MemoryEstimate
+
+_LANGUAGE = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(33000, 1024)
+        self.lstm = nn.LSTM(1024, 1024, num_layers=2, dropout=0.5, batch_first=True)
+        self.out = nn.Linear(1024, 33000)
+
+    def forward(self, tokens, state):
+        x, state = self.lstm(self.embed(tokens), state)
+        return self.out(x), state
+
+model = Net().cuda()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+state = None
+for step in range(15):
+    tokens = torch.randint(0, 33000, (64, 129), device="cuda")
+    logits, state = model(tokens[:, :-1], state)
+    state = tuple(part.detach() for part in state)
+    loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+_NAMED = """
+import torch
+from transformers import BertConfig, BertForMaskedLM
+
+model = BertForMaskedLM(BertConfig()).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+scaler = torch.amp.GradScaler("cuda")
+for step in range(12):
+    tokens = torch.randint(0, 30522, (32, 512), device="cuda")
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = model(GIVEN).loss
+    optimizer.zero_grad(set_to_none=True)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+def _memory(tmp_path: Path, text: str) -> MemoryEstimate:
+    script = tmp_path / "train.py"
+    script.write_text(text, encoding="utf-8")
+    memory = analyze(script, gpu="H200").memory
+    assert memory is not None
+    return memory
+
+
+def test_logits_of_many_words_are_counted_with_their_gradients(tmp_path: Path) -> None:
+    # 64 x 128 x 33,000 logits are 1.0 GiB; four tensors of that size are alive as the backward pass begins.
+    # An H200 handed out 5,888,218,112 bytes at most (benchmarks/gpu/measured.toml, "lstm").
+    memory = _memory(tmp_path, _LANGUAGE)
+    assert memory.peak_bytes is not None
+    assert memory.peak_bytes.mid == pytest.approx(5_888_218_112, rel=0.05)
+    assert memory.breakdown is not None
+    assert memory.breakdown.logits_and_loss == pytest.approx(4 * 4 * 64 * 129 * 33_000, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["tokens, labels=tokens", "input_ids=tokens, labels=tokens", "labels=tokens, input_ids=tokens"],
+)
+def test_the_batch_is_read_of_inputs_that_are_named(tmp_path: Path, given: str) -> None:
+    # An H200 handed out 13,181,913,088 bytes at most (benchmarks/gpu/measured.toml, "bert_fp16").
+    memory = _memory(tmp_path, _NAMED.replace("GIVEN", given))
+    assert memory.peak_bytes is not None
+    assert memory.peak_bytes.low <= 13_181_913_088 <= memory.peak_bytes.high
+
+
+_NORMED = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.GroupNorm(8, 64)
+        self.conv = nn.Conv2d(64, 64, 3, padding=1)
+
+    def forward(self, x):
+        return x + self.conv(nn.functional.silu(self.norm(x)))
+
+model = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), *(Block() for _ in range(20)), nn.Conv2d(64, 3, 3, padding=1)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for step in range(10):
+    x = torch.randn(16, 3, 128, 128, device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=ENABLED):
+        loss = nn.functional.mse_loss(model(x), x)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_under_autocast_what_is_computed_in_fp32_is_kept_in_fp32(tmp_path: Path) -> None:
+    # A picture of 16 x 64 x 128 x 128 elements is 32 MiB in half precision. In a block under autocast the norm keeps a copy
+    # in fp32 of what it is given, SiLU what the norm made, in fp32, and the convolution a copy in half precision of what
+    # SiLU made: 2 + 2 + 1. Without autocast the three are of one type: 3 x 2.
+    half, full = (_memory(tmp_path, _NORMED.replace("ENABLED", enabled)) for enabled in ("True", "False"))
+    assert half.breakdown is not None
+    assert full.breakdown is not None
+    unit = 16 * 64 * 128 * 128 * 2
+    kept = [one.timeline[-3].owners["activations"] / unit / 20 for one in (half, full)]
+    assert kept[0] == pytest.approx(5, abs=0.5)
+    assert kept[1] == pytest.approx(6, abs=0.5)
