@@ -25,6 +25,8 @@ def first_failure_of(scene: Scene, decided: Decided, culprit: Culprit) -> FirstF
     if rank is None:
         beside = (one.rank for one in scene.failing if one.place == event.place and one.rank is not None)
         rank = next(beside, None)
+    if rank is None and event.node is not None:  # what is told of a node is of its ranks
+        rank = next((one for one in culprit.ranks if scene.case.people.node_of.get(one) == event.node), None)
     if rank is None:  # a scheduler's line of the whole job: another one tells of whom it holds
         alike = (one.rank for one in scene.failing if one.category == event.category and one.rank in culprit.ranks)
         told = {one.rank for one in scene.failing if one.rank is not None}

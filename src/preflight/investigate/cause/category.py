@@ -14,6 +14,7 @@ from preflight.investigate.cause.pickling import wanted_for
 from preflight.investigate.cause.wanted import of_missing
 from preflight.investigate.cause.words import category_of_file
 from preflight.investigate.course.interrupted import interrupts_in, without_broken_off
+from preflight.investigate.culprit.exit_code import killed_with_its_step
 from preflight.investigate.culprit.vote import Scene, before
 from preflight.investigate.observations.weighing import observed_in, weighed
 from preflight.vocabulary.incident import Culprit, Hypothesis, Reason
@@ -39,6 +40,11 @@ _MOVED = re.compile(r"Can't get attribute '[^']+' on <module '(?!__main__|__mp_m
 """A class that its module bears no more: it was pickled into a file by another version."""
 _KEYWORD = "usercode.keyword-argument"
 _OF_A_CLASS = "environment.class-of-another-version"
+_OF_OPTIONS = "usercode.unrecognized-arguments"
+_NOT_ONES_OWN = re.compile(
+    r"(?:torchrun|launch(?:\.py)?|deepspeed(?:\.py)?|accelerate|horovodrun|ray|pip\d?|conda|mamba|micromamba|uv|jupyter(?:-\w+)?)(?: .*)?$"
+)
+"""Launchers and what installs packages, as they call themselves when they refuse an option."""
 _MISSING = ("data.missing-file", "checkpoint.weights-missing")
 SOMETHING_ELSE = "something-else"
 # What is left for a cause that nothing in the catalogue names: where a signature took the line, and where none did.
@@ -86,15 +92,16 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
         if culprit.ranks and stopped >= set(culprit.ranks):  # the others lost the one that was interrupted
             symptoms = [event for event in symptoms if event.rank in stopped]
     observed = observed_in(scene)
-    symptom = _symptom(scene, culprit, symptoms or (list(interrupts) if not roots else []) or list(scene.failing))
+    told = [event for event in scene.failing if not _by_agent(scene, event)] or list(scene.failing)
+    symptom = _symptom(scene, culprit, symptoms or (list(interrupts) if not roots else []) or told)
     if not roots:
         leading = _leading(_of_ranks(symptoms), culprit) or next(iter(interrupts), None)
         hypotheses = weighed(_causes([leading] if leading else [], scene), observed)
         rooted = _category_of(hypotheses)
         if leading is None:
             leading = next(iter(scene.failing), None)
-        told = leading.category if leading else None
-        root = rooted[0] if rooted[1] >= 0.5 and rooted[0] not in (told, "other", "cannot-tell") else None
+        known = leading.category if leading else None
+        root = rooted[0] if rooted[1] >= 0.5 and rooted[0] not in (known, "other", "cannot-tell") else None
         return Decided(leading=leading, root=root, symptom=symptom, hypotheses=hypotheses, probability=rooted[1],
                        inferred=True)  # fmt: skip
     leading = _leading(roots, culprit)
@@ -121,6 +128,9 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
         return wanted_for(given) or category
     if event.id == "environment.not-a-model" and _LOCAL_FOLDER.search(event.hit.text):
         return "checkpoint"
+    program = event.hit.fields.get("program") if event.id == _OF_OPTIONS else None
+    if isinstance(program, str) and _NOT_ONES_OWN.match(program):
+        return "environment"
     if event.id == _OF_A_CLASS and _of_its_own(_raised_at(scene, event)):
         return "usercode"
     if event.hit.fields.get("wrapper"):  # what DDP or FSDP wraps is reached through it
@@ -188,8 +198,16 @@ def _tells_of(event: Event, raised: Raised) -> bool:
 
 
 def _by_agent(scene: Scene, event: Event) -> bool:
-    """Return whether a process was killed because it did not stop when asked: where others had waited in vain."""
-    return event.id in ("exit.killed", "end.killed") and (scene.waited or _killed_late(scene, event))
+    """Return whether a process was killed because it did not stop when asked: others had waited in vain, or one of its step had failed."""
+    if event.id not in ("exit.killed", "end.killed"):
+        return False
+    return scene.waited or _killed_late(scene, event) or _with_its_step(scene, event)
+
+
+def _with_its_step(scene: Scene, event: Event) -> bool:
+    """Return whether the line that tells of a kill is a scheduler's of a task whose step was over already."""
+    told = (one for one in scene.case.endings if one.code and (one.file, one.line) == event.place)
+    return any(killed_with_its_step(scene, one) for one in told)
 
 
 def _killed_late(scene: Scene, event: Event) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from preflight.investigate.case.case import Case, Event, by_file
 from preflight.investigate.cause.category import Decided
-from preflight.investigate.course.deaths import cuts_of, cuts_of_launchers
+from preflight.investigate.course.deaths import cuts_of, cuts_of_launchers, cuts_of_requeues
 from preflight.investigate.course.state import state_of
 from preflight.investigate.culprit.vote import Scene
 from preflight.vocabulary.incident import Attempt, Culprit
@@ -41,7 +41,9 @@ class Cuts:
         self.first = min(self.given.values(), default=0)
         self.lines = _cuts(whole, set(self.given))
         self._raised = by_file(whole.reading.raised, lambda one: one.hit.file)
-        for file, lines in chain(cuts_of(whole).items(), cuts_of_launchers(whole).items()):
+        for file, lines in chain(
+            cuts_of(whole).items(), cuts_of_launchers(whole).items(), cuts_of_requeues(whole).items()
+        ):
             if file not in self.given:
                 known = self.lines.get(file, [])
                 self.lines[file] = sorted({*known, *(line for line in lines if not self._only_ends(file, line, known))})

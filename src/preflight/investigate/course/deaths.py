@@ -19,6 +19,10 @@ _OF_LAUNCHERS = ("elastic.multiprocessing.errors.ChildFailedError", "elastic.mul
 _BANNER = "benign.omp-threads"
 _SETS_UP = (_BANNER, "progress.setting-up", "progress.training-start")
 """What a launcher and its workers say as they begin, and at no other time."""
+_REQUEUED = "JOB REQUEUE"
+"""The reason that Slurm gives where it ends a job that it starts once more."""
+_KILLED_AFTER = 60.0
+"""So many seconds after a scheduler's word, at the latest, what it ends has been killed; Slurm waits for 30 (KillWait)."""
 _STEPS = 2
 """So many steps behind its death are those of another process."""
 
@@ -92,6 +96,27 @@ def cuts_of_launchers(whole: Case) -> dict[int, list[int]]:
                 max([end, *(one for one in ended.get(file, ()) if end < one < line)]) for end, line in again.items()
             )
             found[file] = sorted(cut + 1 for cut in cuts)
+    return found
+
+
+def cuts_of_requeues(whole: Case) -> dict[int, list[int]]:
+    """Return for each file where the next start begins of a job that Slurm ended to start it once more.
+
+    Such a job appends to its file (``--open-mode=append``): what is said there later than it takes to kill it is of the next start.
+    """
+    found: dict[int, list[int]] = {}
+    for event in whole.events:
+        file, time = whole.files.get(event.hit.file), event.hit.time
+        if event.hit.fields.get("why") != _REQUEUED or file is None or time is None or whole.lines_behind(event.hit) < 1:
+            continue
+        hits = [one.hit for one in whole.events if one.hit.file == file.index and one.hit.time is not None]
+        told = [(hit.line, (hit.time or 0.0) - hit.time_error) for hit in hits]
+        told += [(one.line, one.time or 0.0) for one in whole.steps_in.get(file.index, ())]
+        told.append((file.lines, file.last_time or 0.0))
+        least = time + _KILLED_AFTER
+        later = [line for line, at in told if line > event.hit.line and at > least]
+        if later:
+            found.setdefault(file.index, []).append(min(later))
     return found
 
 

@@ -8,6 +8,7 @@ from itertools import accumulate
 from math import isfinite
 
 from preflight.investigate.case.case import Case, Event, by_file
+from preflight.investigate.course.evaluations import never_finite
 from preflight.investigate.course.last_lines import LastLines, is_end, stays_in_a_library
 from preflight.investigate.course.step_order import StepOrder
 from preflight.vocabulary.log import Raised
@@ -83,6 +84,7 @@ class Progress:
             event.role in ("cascade", "teardown", "confirmation") for event in case.events
         )
         self._done = any(is_end(event) for event in case.events)
+        self._evaluated = never_finite(case)
         self._raised = {one.hit.place for one in case.raised if one.exception}
         self._raised_in = by_file(case.raised, lambda one: one.hit.file)
 
@@ -129,6 +131,8 @@ class Progress:
         """Return whether the run went on after an event as if nothing had been."""
         if event.role in ("recovered", "benign", "progress"):
             return True
+        if event.place in self._evaluated:
+            return False
         if self._last.ended(event) and not self._never_again(event):
             return True
         if self._finite_again(event) or self._only_set_up(event):

@@ -50,7 +50,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
             continue  # all of them did: none is told from the others by it
         code, quotes = ending.code or 0, _quote(scene, ending)
         signal = signal_of(code)
-        if signal == 9 and _of_a_step(scene, ending):
+        if signal == 9 and killed_with_its_step(scene, ending):
             asked[rank] = ("was killed with its step, behind a task that had ended by itself", quotes)
         elif signal in _FATAL and not (signal == 9 and in_vain):
             text = f"ended by signal {signal} ({_FATAL[signal]}), which no launcher sends first" if signal != 9 else (
@@ -106,7 +106,7 @@ def _alone(ending: Ending, rank: int, firsts: Mapping[int, Ending]) -> bool:
     return rank not in firsts or ending.teller == "mpi"
 
 
-def _of_a_step(scene: Scene, ending: Ending) -> bool:
+def killed_with_its_step(scene: Scene, ending: Ending) -> bool:
     """Return whether a scheduler killed a task that did not stop when asked, after another one of its step had ended with an error."""
     return ending.teller == "slurm" and any(
         one.teller == "slurm"

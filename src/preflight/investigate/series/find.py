@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from preflight.investigate.series.adversaries import adversaries
 from preflight.investigate.series.clues import Mark, with_evaluations
 from preflight.investigate.series.columns import Series, Track, by_step, tracks_of
 from preflight.investigate.series.losses import divergence, plateau, spikes
@@ -39,8 +40,9 @@ def find_in_series(
     """
     tracks = tracks_of(steps) if steps else []
     if len(steps) < 3:  # too few for anything but the last loss itself
-        return tuple(_quoted(one, files) for one in nonfinite(tracks) if one.series in LOSSES)
-    found: list[SeriesFinding] = [*nonfinite(tracks)]
+        last = (one for one in nonfinite(tracks) if one.series in LOSSES)
+        return tuple(_quoted(one, files) for one in (*last, *adversaries(tracks)))
+    found: list[SeriesFinding] = [*nonfinite(tracks), *adversaries(tracks)]
     collapse = scale_collapse(tracks)
     if collapse is not None:
         found.append(collapse)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,10 @@ _MESSAGE = ("log", "message", "msg", "text", "event")
 _RAISED = ("exc", "exc_info", "exception", "traceback", "stack_trace", "stack_info", "error.stack_trace")
 """Where loggers put the traceback of an exception."""
 _WHEN = ("time", "timestamp", "ts", "@timestamp", "asctime")
+_NODE = ("node", "nodeName", "node_name", "nodename", "hostname", "host")
+_HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,100}")
+_WITHIN = 4
+"""So deep an event may lie in what a logger says of it."""
 
 
 def unwrapped(text: str) -> str:
@@ -34,10 +39,40 @@ def unwrapped(text: str) -> str:
     raised = next((found[key] for key in _RAISED if isinstance(found.get(key), str) and found[key].strip()), "")
     if raised:  # its breaks as letters, as a traceback stands in one line
         message = message.rstrip() + " " + raised.rstrip().replace("\n", "\\n")
+    within = _event_within(found)
     parts = [
         str(when),
-        f"[rank{rank}]:" if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0 else "",
+        _machine(found, within),
+        f"[rank{rank}]:" if _counts(rank) else "",
         level.upper() if isinstance(level, str) else "",
         plain(message.rstrip("\r\n")).replace("\n", " "),
+        msgspec.json.encode(within).decode() if within else "",
     ]
     return " ".join(part for part in parts if part)
+
+
+def _event_within(found: dict[str, Any], depth: int = _WITHIN) -> dict[str, Any]:
+    """Return the event that a line hands on, where it has words of its own; empty where there is none."""
+    for value in found.values():
+        if not isinstance(value, dict):
+            continue
+        if any(isinstance(value.get(key), str) for key in _MESSAGE):
+            return value
+        deeper = _event_within(value, depth - 1) if depth else {}
+        if deeper:
+            return deeper
+    return {}
+
+
+def _machine(*told: dict[str, Any]) -> str:
+    """Return the node and the place on it that a line's fields name as labels; what the event that it hands on names counts first."""
+    fields = {key: value for one in told for key, value in one.items()}
+    name = next((fields[key] for key in _NODE if isinstance(fields.get(key), str) and _HOST.fullmatch(fields[key])), None)
+    place = fields.get("local_rank")
+    labels = (f"[node {name}]" if name is not None else "", f"[local_rank {place}]" if _counts(place) else "")
+    return " ".join(label for label in labels if label)
+
+
+def _counts(value: object) -> bool:
+    """Return whether a value numbers a process."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
