@@ -63,7 +63,9 @@ def test_a_job_that_is_put_back_into_the_queue_is_ended_from_outside(told: Told)
 
 def test_what_is_said_long_behind_a_requeue_is_of_the_next_start(told: Told) -> None:
     late = step(120, "10:00:40")  # steps go on until the job is killed
-    again = step(130, "10:15:20") + raised("RuntimeError: shape '[7, 3]' is invalid for input of size 20\n", "x.view(7, 3)")
+    again = step(130, "10:15:20") + raised(
+        "RuntimeError: shape '[7, 3]' is invalid for input of size 20\n", "x.view(7, 3)"
+    )
     incident = told(step(110, "10:00:20") + REQUEUE + late + again)
     assert [one.category for one in incident.attempts] == ["preemption", "usercode"]
     assert incident.category == "usercode"
@@ -100,7 +102,9 @@ def evaluated(losses: list[str]) -> str:
         f"{{'eval_loss': {loss}, 'eval_runtime': 1.2, 'eval_samples_per_second': 73.5, 'epoch': 0.{at}}}\n"
         for at, loss in enumerate(losses, 1)
     )
-    return "".join(rows) + "{'train_runtime': 20.1, 'train_samples_per_second': 10.0, 'train_loss': 1.9, 'epoch': 1.0}\n"
+    return (
+        "".join(rows) + "{'train_runtime': 20.1, 'train_samples_per_second': 10.0, 'train_loss': 1.9, 'epoch': 1.0}\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from preflight.investigate.course.endings import ending_events
 from preflight.investigate.course.interrupted import without_aftermath
 from preflight.investigate.course.loss import loss_of
 from preflight.investigate.course.outlived import (
+    passed_as_before,
     without_ignored,
     without_outlived,
     without_passed_warnings,
@@ -128,7 +129,7 @@ def _judge_one(case: Case) -> Judged:
             continue
         mended = progress.recovered(event) and not event.id.startswith(("series.", "flight.", "stacks."))
         (recovered if mended else failing).append(event)
-    failing = with_again(without_aftermath(case, failing), recovered)
+    failing = with_again(without_aftermath(case, passed_as_before(progress, failing, recovered)), recovered)
     failing = without_guesses(without_trends(without_outlived(without_warnings(failing, recovered), recovered)))
     failing = without_ignored(case, failing, ended=progress.ended)
     failing = without_passed_warnings(case, failing)

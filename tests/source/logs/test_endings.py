@@ -32,6 +32,7 @@ TOLD: dict[str, tuple[tuple[Who, ...], int | None, str]] = {
     "x3005c0s31b0n0.hsn.cm.polaris.alcf.anl.gov: rank 3 died from signal 11 and dumped core": ((Who(3, "x3005c0s31b0n0.hsn.cm.polaris.alcf.anl.gov"),), -11, "mpich"),
     "node7: rank 2 died from signal 15": ((Who(2, "node7"),), -15, "mpich"),
     "Process 0 exit with status code 137.": ((Who(0),), -9, "horovod"),
+    "worker-3 exited with code 137": ((Who(node="worker-3"),), -9, "compose"),
 }  # fmt: skip
 
 

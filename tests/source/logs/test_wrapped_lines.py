@@ -38,3 +38,17 @@ def test_a_rank_and_a_level_beside_the_message_are_read() -> None:
 )
 def test_what_is_not_wrapped_stays(text: str) -> None:
     assert unwrapped(text) == text
+
+
+@pytest.mark.parametrize("label", ["[default1]:", "worker-1  | ", "[1,2]<stderr>:", "gpu-1: [default0]:", "3: "])
+def test_what_a_launcher_puts_before_it_stays(label: str) -> None:
+    text = unwrapped(label + '{"ts": "2026-11-22T10:00:00", "level": "error", "msg": "boom"}')
+    assert text == f"{label}2026-11-22T10:00:00 ERROR boom"
+
+
+def test_an_event_within_an_event_and_its_machine_are_kept() -> None:
+    inner = {"node": "gpu-7", "message": "it fell", "code": 79}
+    row = {"msg": "health event", "host": "agent-0", "local_rank": 3, "found": {"event": inner}}
+    head = head_of(text := unwrapped(json.dumps(row)))
+    assert (head.who.node, head.who.local_rank) == ("gpu-7", 3)
+    assert text[head.end :] == "health event " + json.dumps(inner, separators=(",", ":"))

@@ -100,7 +100,7 @@ def _handed_on_below(case: Case) -> set[Place]:
     return ends | {
         hit.place
         for hit in case.reading.hits
-        if hit.signature == HANDS_ON and any(file == hit.file and line > hit.line for file, line in case.handed_on)
+        if hit.signature in HANDS_ON and any(file == hit.file and line > hit.line for file, line in case.handed_on)
     }
 
 

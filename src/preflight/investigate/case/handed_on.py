@@ -6,9 +6,9 @@ import re
 
 from preflight.vocabulary.log import Place, Reading, Who
 
-HANDS_ON = "elastic.ray-task-error"
-"""The signature of the line with which a driver hands on what a worker raised."""
-_RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)\b")
+HANDS_ON = ("elastic.ray-task-error", "usercode.rpc-remote-error")
+"""The signatures of the lines with which a driver, or who called, hands on what a worker raised."""
+_RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?=:|$)")
 _FRAMES = 160
 """Lines that the frames of a worker take, at the most, before what it raised."""
 
@@ -23,7 +23,7 @@ def handed_on_in(reading: Reading) -> dict[Place, Who]:
     ]
     said = [*reading.hits, *(one.hit for one in reading.raised), *(one.first for one in reading.unknown)]
     for hit in reading.hits:
-        if hit.signature != HANDS_ON or hit.about is None:
+        if hit.signature not in HANDS_ON or hit.about is None:
             continue
         below = (
             one.line

@@ -139,9 +139,8 @@ def placed_of(case: Case, hit: Hit) -> tuple[int | None, str | None]:
     """Return the rank and the node that a line is about."""
     people = case.people
     who = hit.about if hit.about is not None else hit.who
-    rank = people.rank_of(who, hit.file)
-    if rank is None and hit.about is None:
-        rank = people.rank_of(case.handed_on.get(hit.place), hit.file)
+    rank = people.rank_of(case.handed_on.get(hit.place), hit.file) if hit.about is None else None
+    rank = rank if rank is not None else people.rank_of(who, hit.file)
     if rank is None and hit.about is None:
         told = hit.fields.get("printer")
         rank = told if isinstance(told, int) else people.rank_of(people.files.get(hit.file))

@@ -11,7 +11,7 @@ import msgspec
 
 from preflight.investigate.case.case import Case, Event, by_file
 from preflight.investigate.cause.category import Decided
-from preflight.investigate.course.deaths import cuts_of, cuts_of_launchers, cuts_of_requeues
+from preflight.investigate.course.deaths import cuts_beside, cuts_of, cuts_of_launchers, cuts_of_requeues
 from preflight.investigate.course.state import state_of
 from preflight.investigate.culprit.vote import Scene
 from preflight.vocabulary.incident import Attempt, Culprit
@@ -48,6 +48,8 @@ class Cuts:
                 known = self.lines.get(file, [])
                 self.lines[file] = sorted({*known, *(line for line in lines if not self._only_ends(file, line, known))})
         self.lines |= self._of_exits()
+        if not self.given:
+            self.lines |= cuts_beside(whole, self.lines)
         self.times = self._times()
         known = [attempt - self.first for attempt in self.given.values()]
         self.count = 1 + max([*(len(cuts) for cuts in self.lines.values()), *known], default=0)

@@ -6,6 +6,7 @@ A traceback that reaches the top of a script ends its process. Where one process
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 
 from preflight.investigate.case.case import Case, by_file
 from preflight.vocabulary.log import Frame, LogFile, Raised
@@ -107,7 +108,12 @@ def cuts_of_requeues(whole: Case) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for event in whole.events:
         file, time = whole.files.get(event.hit.file), event.hit.time
-        if event.hit.fields.get("why") != _REQUEUED or file is None or time is None or whole.lines_behind(event.hit) < 1:
+        if (
+            event.hit.fields.get("why") != _REQUEUED
+            or file is None
+            or time is None
+            or whole.lines_behind(event.hit) < 1
+        ):
             continue
         hits = [one.hit for one in whole.events if one.hit.file == file.index and one.hit.time is not None]
         told = [(hit.line, (hit.time or 0.0) - hit.time_error) for hit in hits]
@@ -117,6 +123,37 @@ def cuts_of_requeues(whole: Case) -> dict[int, list[int]]:
         later = [line for line, at in told if line > event.hit.line and at > least]
         if later:
             found.setdefault(file.index, []).append(min(later))
+    return found
+
+
+def cuts_beside(whole: Case, cuts: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
+    """Return the cuts of ranks' own files in which nothing is told but deaths, by those of the files of other ranks.
+
+    Where the others show so many starts, as many deaths in a file are one of each start; one less is one of each but the last, where
+    that one came to its end.
+    """
+    own = {index for index, file in whole.files.items() if _of_one_rank(file)}
+    told = [lines for file, lines in cuts.items() if file in own and lines]
+    starts = 1 + max((len(lines) for lines in told), default=0)
+    if starts == 1:
+        return {}
+    last = {file: lines[-1] for file, lines in cuts.items() if file in own and len(lines) == starts - 1}
+    well = any(
+        event.signature is not None
+        and event.signature.marks == "end"
+        and event.hit.line >= last.get(event.hit.file, 1 << 60)
+        for event in whole.events
+    )
+    died = by_file((one for one in whole.reading.raised if _at_top(one) and not one.chained), lambda one: one.hit.file)
+    found: dict[int, list[int]] = {}
+    for file in own - {file for file, lines in cuts.items() if lines}:
+        ends = sorted(one.hit.line for one in died.get(file, ()))
+        if whole.steps_in.get(file) or not ends:
+            continue
+        if len(ends) == starts:
+            found[file] = [line + 1 for line in ends[:-1]]
+        elif well and len(ends) == starts - 1:
+            found[file] = [line + 1 for line in ends]
     return found
 
 

@@ -17,12 +17,15 @@ MOST_AT = 2 / 3
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for the one rank that stood elsewhere, where most stood at the same line."""
     stood = _places(scene)
-    waited = sum(is_wait(event) for event, _ in stood.values())
-    if len(stood) < FEWEST or waited * 2 < len(stood):
+    waited = {rank for rank, (event, _) in stood.items() if is_wait(event)}
+    if len(stood) < FEWEST:
         return
     (place, most), *_ = Counter(place for _, place in stood.values()).most_common(1)
     others = [rank for rank, (_, other) in stood.items() if other != place]
     if len(others) != 1 or most < MOST_AT * len(stood):
+        return
+    # Most waited for it, or it alone had waited until its time was up: for a call that no other one came to.
+    if len(waited) * 2 < len(stood) and waited != set(others):
         return
     event, (path, line) = stood[others[0]]
     yield Vote(kind="elsewhere", rank=others[0], quotes=(scene.case.quote(event.hit),),

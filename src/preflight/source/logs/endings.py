@@ -194,6 +194,10 @@ def _paddle(match: re.Match[str]) -> End:
     return End(tuple(Who(rank) for rank in _numbers(match["ranks"])), code, "paddle")
 
 
+def _compose(match: re.Match[str]) -> End:
+    return End((Who(node=match["name"]),), as_code(int(match["code"])), "compose")
+
+
 def _container(match: re.Match[str]) -> End:
     return End((Who(),), as_code(int(match["code"])), "kubernetes")
 
@@ -269,6 +273,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End | None]], ...
         re.compile(r"\bContainer rank (?P<ranks>\d{1,7}) status failed cmd .{0,4000} code (?P<code>-?\d{1,10}) log "),
         _paddle,
     ),
+    (re.compile(r"^(?P<name>[A-Za-z][\w.-]{0,60}[-_]\d{1,7}) exited with code (?P<code>\d{1,3})\s*$"), _compose),
     (re.compile(r'"source": "WORKER"'), _elastic_event),
     (re.compile(r"(?:Exit Code:\s+|\"?exitCode\"?:\s*)(?P<code>\d{1,10})"), _container),
 )

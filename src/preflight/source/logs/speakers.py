@@ -18,6 +18,8 @@ _KNOWN = re.compile(rb"\n\[(?:rank|default|Rank |rank: |gpu|worker)(?=\d)")
 _OTHER = re.compile(rb"\[(?=[Rr0-9p])(?:[Rr]ank[ :_]{0,2}\d+\]|\d+,\d+\]<std|\d+\]<std|pod/|\d+\]:)")
 _WORKER = re.compile(rb"\n\((?:[A-Za-z_]\w{0,40}[ _])?(?:TP|rank=)\d")
 """Apart from the others: a search for one fixed beginning is many times faster than one for either of two."""
+_PIPED = re.compile(rb"\n[A-Za-z][\w.-]{0,60}[-_]\d{1,7} +\| ")
+"""The name of a container with its number, as docker compose puts it before each line."""
 _LATEST = 80
 """A label that begins later than this in its line is none."""
 _SPOT = 1 << 11
@@ -128,6 +130,8 @@ class Speakers:
             line, place = 0, start
             labels = [match.start() for match in _OTHER.finditer(block.data, start, stop)]
             labels += [match.start() + 1 for match in _WORKER.finditer(block.data, start, stop)]
+            if b" | " in block.data:
+                labels += [match.start() + 1 for match in _PIPED.finditer(block.data, start, stop)]
             for label in sorted(labels):
                 begin = block.data.rfind(b"\n", max(label - _LATEST, 0), label) + 1
                 if label - begin > _LATEST or (begin <= place and place > start):

@@ -12,6 +12,11 @@ from preflight.source.logs.prefixes import plain
 _WRAPPED = re.compile(
     r'^\{"(?:log|message|msg|time|timestamp|ts|level|stream|severity|asctime|@timestamp|text|event|rank)":'
 )
+_LABEL = re.compile(
+    r"(?:[\w.-]{1,60}: )?(?:\[[A-Za-z_]{0,20}\d{1,7}(?:\|\d+)?\]:|\[\d+,\d+\]<std\w+>:|\d{1,7}: ?|[A-Za-z][\w.-]{0,60}[-_]\d{1,7} +\| )(?=\{\")"
+)
+"""A rank, a place, a task or a container, as launchers put them before each line."""
+_LATEST = 100
 _MESSAGE = ("log", "message", "msg", "text", "event")
 _RAISED = ("exc", "exc_info", "exception", "traceback", "stack_trace", "stack_info", "error.stack_trace")
 """Where loggers put the traceback of an exception."""
@@ -23,7 +28,13 @@ _WITHIN = 4
 
 
 def unwrapped(text: str) -> str:
-    """Return a line that a container's or a program's logger wrapped in JSON as it would stand in a plain log."""
+    """Return a line that a container's or a program's logger wrapped in JSON as it would stand in a plain log.
+
+    What a launcher put before it stays there.
+    """
+    if text[:2] != '{"' and '{"' in text[:_LATEST]:
+        label = _LABEL.match(text)
+        return label[0] + unwrapped(text[label.end() :]) if label else text
     if text[:2] != '{"' or not _WRAPPED.match(text):
         return text
     try:
@@ -67,7 +78,9 @@ def _event_within(found: dict[str, Any], depth: int = _WITHIN) -> dict[str, Any]
 def _machine(*told: dict[str, Any]) -> str:
     """Return the node and the place on it that a line's fields name as labels; what the event that it hands on names counts first."""
     fields = {key: value for one in told for key, value in one.items()}
-    name = next((fields[key] for key in _NODE if isinstance(fields.get(key), str) and _HOST.fullmatch(fields[key])), None)
+    name = next(
+        (fields[key] for key in _NODE if isinstance(fields.get(key), str) and _HOST.fullmatch(fields[key])), None
+    )
     place = fields.get("local_rank")
     labels = (f"[node {name}]" if name is not None else "", f"[local_rank {place}]" if _counts(place) else "")
     return " ".join(label for label in labels if label)
