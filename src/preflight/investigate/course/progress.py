@@ -8,10 +8,11 @@ from itertools import accumulate
 from math import isfinite
 
 from preflight.investigate.case.case import Case, Event, by_file
+from preflight.investigate.course.bad_ends import BadEnds
 from preflight.investigate.course.evaluations import never_finite
 from preflight.investigate.course.last_lines import LastLines, is_end, stays_in_a_library
 from preflight.investigate.course.step_order import StepOrder
-from preflight.vocabulary.log import Raised, Who
+from preflight.vocabulary.log import Raised
 
 # A rank that fails lets the others finish what is under way, and a line for every step need not be printed at once.
 STEPS_BEHIND = 3
@@ -87,17 +88,7 @@ class Progress:
         self._evaluated = never_finite(case)
         self._raised = {one.hit.place for one in case.raised if one.exception}
         self._raised_in = by_file(case.raised, lambda one: one.hit.file)
-        self._last_raised_by: dict[tuple[int, Who], int] = {}
-        for raised in case.raised:
-            key = (raised.hit.file, raised.hit.who)
-            self._last_raised_by[key] = max(raised.hit.line, self._last_raised_by.get(key, 0))
-        self._codes: dict[int, dict[int, int]] = {}
-        for ending in case.endings:
-            if ending.file is not None and ending.line is not None and ending.code is not None:
-                codes = self._codes.setdefault(ending.file, {})
-                codes[ending.line] = ending.code or codes.get(ending.line, 0)
-        ended = (case.people.rank_of(one.about, one.file) for one in case.endings if one.code == 1)
-        self._ended = frozenset(rank for rank in ended if rank is not None)
+        self._ends = BadEnds(case, {key: order.lines[-1] for key, order in self._of_rank.items()})
 
     def behind(self, event: Event) -> int:
         """Return how many steps beyond the one of an event were told after it, in its own file or by the clock.
@@ -142,7 +133,7 @@ class Progress:
         """Return whether the run went on after an event as if nothing had been."""
         if event.role in ("recovered", "benign", "progress"):
             return True
-        if event.place in self._evaluated or self._died_of(event) or self._last_of_all(event):
+        if event.place in self._evaluated or self._ends.has(event):
             return False
         if self._last.ended(event) and not self._never_again(event):
             return True
@@ -163,25 +154,6 @@ class Progress:
         """Return whether the writer of an event told a step beyond it, in the same file."""
         ranks = self._ranks_in.get(event.hit.file, set())
         return (event.rank in ranks or len(ranks) == 1) and self._in_file(event) > 0
-
-    def _died_of(self, event: Event) -> bool:
-        """Return whether a process that told no step since ended with the code that Python gives to what nobody caught.
-
-        Where ranks do not wait for each other in each step, as those of a parameter server do, the others go on for a while.
-        """
-        if event.role != "root" or event.rank not in self._ended or event.place not in self._raised:
-            return False
-        file, line = event.hit.place
-        own = self._of_rank.get((file, event.rank))
-        return line >= self._last_raised_by[file, event.hit.who] and (own is None or own.lines[-1] < line)
-
-    def _last_of_all(self, event: Event) -> bool:
-        """Return whether an event is the end of a process, and a file tells behind its last step that all others ended badly, too."""
-        steps = self.case.steps_in.get(event.hit.file)
-        if not event.id.startswith("exit.") or not steps:
-            return False
-        told = self._codes.get(event.hit.file, {})
-        return len(told) > 1 and all(told.values()) and max(told) > steps[-1].line
 
     def _outlived(self, event: Event) -> bool:
         """Return whether steps were told longer after a scheduler's word than it leaves to what it ends; True without times.

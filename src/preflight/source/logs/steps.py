@@ -25,7 +25,7 @@ _STEP = (
     re.compile(r"\[(?:global[ _])?(?:step|iter(?:ation)?)\]\s{1,8}(\d{1,12})(?:\s?/\s?(\d{1,12}))?(?=[\s,;|]|$)", re.I),
     re.compile(r"[|,]\s{1,8}(\d{1,9})/\s{0,8}(\d{1,9}) batches\b"),
     re.compile(
-        r"(?:^|[\s\[({|,/'\"])(?:global[_ ]?)?(?:train(?:ing)?[_ /]?)?(?:iteration|iter|step|num_updates|update|batch)s?['\"]?\s?[:=]?\s*\[?\s*#?(\d[\d,]*)(?:\s*/\s*(\d[\d,]*))?(?![\d.]*[A-Za-z])",
+        r"(?:^(?:[A-Za-z_][\w.]{0,60}:)?|[\s\[({|,/'\"])(?:global[_ ]?)?(?:train(?:ing)?[_ /]?)?(?:iteration|iter|step|num_updates|update|batch)s?['\"]?\s?[:=]?\s*\[?\s*#?(\d[\d,]*)(?:\s*/\s*(\d[\d,]*))?(?![\d.]*[A-Za-z])",
         re.IGNORECASE,
     ),
     re.compile(r"\bepoch\s?:?\s?\[?\d+\]?[^|\]]{0,16}?[\s:\[(]+(\d+)\s*/\s*(\d+)", re.IGNORECASE),
