@@ -258,8 +258,8 @@ def test_a_line_that_names_a_cause_tells_more_than_how_the_process_died(tmp_path
 
 def test_a_program_that_refused_its_arguments_was_started_again(tmp_path: Path) -> None:
     refused = "usage: train.py [-h]\ntrain.py: error: the following arguments are required: --data\n"
-    assert told(tmp_path, refused).category == "environment"
-    assert told(tmp_path, refused + TOP + "NameError: name 'os' is not defined\n").category == "usercode"
+    assert told(tmp_path, refused).category == "usercode"
+    assert told(tmp_path, refused + TOP + "ModuleNotFoundError: No module named 'einops'\n").category == "environment"
 
 
 def test_a_script_that_was_not_there_belongs_to_an_earlier_start(tmp_path: Path) -> None:

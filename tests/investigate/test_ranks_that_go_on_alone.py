@@ -128,3 +128,50 @@ def test_what_was_caught_again_and_again_is_mended_near_the_end_as_well(incident
     body = "".join(steps(at, at + 5) + caught for at in (0, 5, 10)) + steps(15, 16)
     incident = incident_of(rank_0=steps(0, 16) + "2026-11-22 19:30:50,100 - INFO - training finished\n", rank_1=body)
     assert incident.category == "none"
+
+
+def test_a_checkpoint_names_the_rank_that_could_not_be_written(incident_of: Investigated) -> None:
+    def says(rank: int) -> str:
+        label = f"[default{rank}]:[rank{rank}]: "
+        first = raised(
+            "CheckpointException ranks:dict_keys([2])",
+            label,
+            error="torch.distributed.checkpoint.api.CheckpointException",
+        )
+        below = (
+            "Traceback (most recent call last): (RANK 2)",
+            '  File "/env/torch/distributed/checkpoint/filesystem.py", line 3, in write',
+            "    f.write(x)",
+        )
+        return first + "".join(f"{label}{text}\n" for text in (*below, "OSError: [Errno 27] File too large"))
+
+    incident = incident_of(
+        console="".join(f"[default0]:step {at} loss 1.{at}\n" for at in range(5)) + says(0) + says(1) + says(3)
+    )
+    assert (incident.category, incident.culprit.ranks) == ("checkpoint", (2,))
+
+
+def test_whoever_was_called_is_gone(incident_of: Investigated) -> None:
+    gone = raised("eof (this error originated at tensorpipe/transport/shm/connection_impl.cc:259)")
+    logs = {f"rank_{rank}": steps(0, 5) + gone for rank in (1, 2, 3)}
+    incident = incident_of(rank_0="2026-11-22 19:30:00,100 - INFO - update 4 applied\n", **logs)
+    assert (incident.category, incident.culprit.ranks) == ("network", (0,))
+
+
+def agent_of(first: int, says: str, error: str) -> str:
+    """The console of one of two agents on the same machine, whose ranks begin at ``first``."""
+    died = "".join(raised(says, f"[default{local}]:", error=error) for local in (0, 1))
+    told = f"E{AGENT.format(41)}failed (exitcode: 1) local_rank: 1 (pid: {911 + first}) of binary: /usr/bin/python\n"
+    entry = "  time      : 2026-11-22_19:34:41\n  host      : localhost\n  rank      : {} (local_rank: {})\n  exitcode  : 1 (pid: {})\n"
+    other, root = entry.format(first, 0, 910 + first), entry.format(first + 1, 1, 911 + first)
+    rule = "-" * 60 + "\n"
+    head = "=" * 60 + "\ntrain.py FAILED\n" + rule + "Failures:\n[1]:\n" + other + rule
+    return died + told + head + "Root Cause (first observed failure):\n[0]:\n" + root + "=" * 60 + "\n"
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_two_agents_on_one_machine(incident_of: Investigated, names: tuple[str, str]) -> None:
+    missing = agent_of(2, "No module named 'kernels'", "ModuleNotFoundError")
+    waits = agent_of(0, TIMED_OUT, "RuntimeError")
+    incident = incident_of(**{names[0]: missing, names[1]: waits})
+    assert (incident.category, incident.culprit.ranks) == ("environment", (2, 3))

@@ -229,9 +229,9 @@ def test_what_is_missing_is_missed_by_nobody_where_work_is_done_long_behind_it(t
 def test_a_start_that_did_not_take_its_options_is_outlived_by_a_long_one(tmp_path: Path) -> None:
     added = "".join(f"Added record {number} to the set\n" for number in range(250))
     assert told(tmp_path, _USAGE + added).category in ("none", "cannot-tell")
-    assert told(tmp_path, _USAGE + "done\n" * 5).category == "environment"
+    assert told(tmp_path, _USAGE + "done\n" * 5).category == "usercode"
     ranks = "usage: main.py [-h]\n" + "               [--lr LR]\n" * 300 + _USAGE
-    assert told(tmp_path, _USAGE + ranks).category == "environment"
+    assert told(tmp_path, _USAGE + ranks).category == "usercode"
 
 
 def test_tensorflow_looks_for_cards_and_computes_without(tmp_path: Path) -> None:

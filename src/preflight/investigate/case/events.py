@@ -8,7 +8,7 @@ import msgspec
 
 from preflight.investigate.case.case import Case, Event
 from preflight.investigate.case.chains import after_interrupt, after_memory, uncaught, while_stopping
-from preflight.investigate.case.handed_on import HANDS_ON
+from preflight.investigate.case.handed_on import HANDS_ON, NAMES_ITS_RANK
 from preflight.investigate.case.launcher_tables import entries_of, of_entry, tables_of
 from preflight.investigate.case.numbering import proven
 from preflight.investigate.case.told import of_hit, of_node, of_raised, of_unknown, placed_of
@@ -88,7 +88,8 @@ def _with_role(case: Case, told: Event, signature: Signature, broken: Set[Place]
     """Return an event with the role that it has by what stands around it."""
     if proven(signature, case.reading.hits, case.signatures):
         return msgspec.structs.replace(told, role="root")
-    if told.role == "root" and told.place in broken:
+    of_others = told.id == NAMES_ITS_RANK and told.rank is not None and told.rank not in told.accused
+    if told.role == "root" and (told.place in broken or of_others):
         return msgspec.structs.replace(told, role="cascade")
     return told
 

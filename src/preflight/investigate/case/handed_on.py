@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
-from preflight.vocabulary.log import Place, Reading, Who
+from preflight.source.logs.prefixes import head_of
+from preflight.vocabulary.log import Hit, Place, Reading, Who
 
 HANDS_ON = ("elastic.ray-task-error", "usercode.rpc-remote-error")
 """The signatures of the lines with which a driver, or who called, hands on what a worker raised."""
+NAMES_ITS_RANK = "checkpoint.dcp"
+"""Below it torch prints on every rank what was raised on those that it names."""
 _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?=:|$)")
 _FRAMES = 160
 """Lines that the frames of a worker take, at the most, before what it raised."""
@@ -23,14 +26,17 @@ def handed_on_in(reading: Reading) -> dict[Place, Who]:
     ]
     said = [*reading.hits, *(one.hit for one in reading.raised), *(one.first for one in reading.unknown)]
     for hit in reading.hits:
-        if hit.signature not in HANDS_ON or hit.about is None:
+        owner = _owner(hit)
+        if owner is None:
             continue
         below = (
             one.line
             for one in said
-            if one.file == hit.file and 0 < one.line - hit.line <= _FRAMES and _RAISED.match(one.text)
+            if one.file == hit.file and one.who == hit.who and 0 < one.line - hit.line <= _FRAMES and _raises(one.text)
         )
-        spans.append((hit.file, hit.line, min(below, default=hit.line), hit.about))
+        last = min(below, default=hit.line)
+        # What says whose it is, the process says that prints it.
+        spans.append((hit.file, hit.line + (hit.signature == NAMES_ITS_RANK), last, owner))
     if not spans:
         return {}
     places = [hit.place for hit in said]
@@ -40,3 +46,16 @@ def handed_on_in(reading: Reading) -> dict[Place, Who]:
         for file, line in places
         if file == of and begin <= line <= end
     }
+
+
+def _raises(text: str) -> bool:
+    """Return whether a line names an exception, behind whatever launchers put before it."""
+    return _RAISED.match(text, head_of(text).end) is not None
+
+
+def _owner(hit: Hit) -> Who | None:
+    """Return whose lines stand below one that hands them on; None where it hands on none, or those of several."""
+    ranks = hit.fields.get("ranks") if hit.signature == NAMES_ITS_RANK else None
+    if isinstance(ranks, tuple) and len(ranks) == 1 and isinstance(ranks[0], int):
+        return Who(ranks[0])
+    return hit.about if hit.signature in HANDS_ON else None

@@ -27,6 +27,7 @@ class People:
         self._pids: dict[int, set[int]] = {}
         self._locals: dict[int, set[int]] = {}
         self.by_node: dict[str, int] = {}
+        self._told_in = _told_in_tables(reading)
         self.by_card: dict[tuple[str | None, str], int] = {}
         self.seen: set[int] = set()
         self.per_node: int | None = None
@@ -209,6 +210,9 @@ class People:
             return None
         if who.rank is not None:
             return who.rank
+        told, where = self._told_in.get((file, who.local_rank), (None, None))
+        if told is not None and who.node in (None, where):
+            return told
         node = who.node if who.node is not None else self.file_node(file)
         tables = ((self.by_pid, self._pids, who.pid), (self.by_local, self._locals, who.local_rank))
         for table, alone, key in tables:
@@ -246,6 +250,16 @@ class People:
         """Return all ranks: those seen, and those that must be there by the size of the run."""
         world = self.world or 0
         return tuple(sorted(self.seen | set(range(world if world <= MOST_RANKS else 0))))
+
+
+def _told_in_tables(reading: Reading) -> dict[tuple[int | None, int | None], tuple[int, str | None]]:
+    """Return the rank at each place of a node and that node, by the file whose agent tells them: two agents may run on one machine."""
+    found: dict[tuple[int | None, int | None], set[tuple[int, str | None]]] = {}
+    for ending in reading.endings:
+        who = ending.about
+        if ending.file is not None and who.rank is not None and who.local_rank is not None:
+            found.setdefault((ending.file, who.local_rank), set()).add((who.rank, who.node))
+    return {place: next(iter(told)) for place, told in found.items() if len(told) == 1}
 
 
 def _blocks(reading: Reading) -> Iterator[dict[int, int | None]]:

@@ -133,7 +133,7 @@ class Progress:
         """Return whether the run went on after an event as if nothing had been."""
         if event.role in ("recovered", "benign", "progress"):
             return True
-        if event.place in self._evaluated or self._ends.has(event):
+        if event.place in self._evaluated or (self._ends.has(event) and self._in_file(event) < STEPS_BEHIND_AN_END):
             return False
         if self._last.ended(event) and not self._never_again(event):
             return True
@@ -152,8 +152,7 @@ class Progress:
 
     def made_a_step_behind(self, event: Event) -> bool:
         """Return whether the writer of an event told a step beyond it, in the same file."""
-        ranks = self._ranks_in.get(event.hit.file, set())
-        return (event.rank in ranks or len(ranks) == 1) and self._in_file(event) > 0
+        return event.rank in self._ranks_in.get(event.hit.file, set()) and self._in_file(event) > 0
 
     def _outlived(self, event: Event) -> bool:
         """Return whether steps were told longer after a scheduler's word than it leaves to what it ends; True without times.

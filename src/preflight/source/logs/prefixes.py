@@ -50,7 +50,7 @@ _TOKENS = re.compile(
             # what an actor calls itself first in its lines, and not what a controller says of one
             r"(?: \[?(?i:rank|worker)[ :_=#-]{1,2}(?P<rank_actor>\d{1,7})\b(?! (?:has|died|failed|is dead|exit)))?",
             r"\[pod/(?P<pod>[\w.-]+)/[\w.-]+\]",
-            r"\[(?:node|host)[ :=](?P<node_named>[A-Za-z0-9][\w.-]{0,100})\]:?",
+            r"\[(?:node|host)[ :=](?!\d+\])(?P<node_named>[A-Za-z0-9][\w.-]{0,100})\]:?",
             r"(?P<node_nccl>[A-Za-z0-9][\w.-]*):(?P<pid_nccl>\d+):\d+ \[(?P<device>\d+)\](?= )",
             r"(?P<node_docker>[A-Za-z][\w.-]*[-_]\d+) +\| ",
             r"\[(?P<node_slot>[A-Za-z][\w.-]{0,60}):(?P<slot>\d)\]:?",

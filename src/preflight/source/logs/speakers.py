@@ -130,8 +130,7 @@ class Speakers:
             line, place = 0, start
             labels = [match.start() for match in _OTHER.finditer(block.data, start, stop)]
             labels += [match.start() + 1 for match in _WORKER.finditer(block.data, start, stop)]
-            if b" | " in block.data:
-                labels += [match.start() + 1 for match in _PIPED.finditer(block.data, start, stop)]
+            labels += _piped(block.data, start, stop)
             for label in sorted(labels):
                 begin = block.data.rfind(b"\n", max(label - _LATEST, 0), label) + 1
                 if label - begin > _LATEST or (begin <= place and place > start):
@@ -165,6 +164,14 @@ class Speakers:
     def _time(self, text: str, clock: Clock) -> float | None:
         stamp = head_of(text, self._style).stamp
         return clock.at(stamp) if stamp is not None else None
+
+
+def _piped(data: bytes, start: int, stop: int) -> list[int]:
+    """Return where lines begin with the name of a container, where most of them do: tables have names and bars as well."""
+    if b" | " not in data:
+        return []
+    found = [match.start() + 1 for match in _PIPED.finditer(data, start, stop)]
+    return found if 2 * len(found) > data.count(b"\n", start, stop) else []
 
 
 def said(text: str, style: LineStyle) -> str:
