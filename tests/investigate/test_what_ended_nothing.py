@@ -274,6 +274,7 @@ KeyError: 'all_names'
         ("step 1 loss 2.0\nstep 2 loss 1.9\nstep 3 loss 1.8\nException ignored in: <function It.__del__ at 0x7f>\n", "AttributeError", "none"),
         ("step 1 loss 2.0\nstep 2 loss 1.9\nstep 3 loss 1.8\n", "AttributeError", "usercode"),
         ("Exception ignored in: <function It.__del__ at 0x7f>\n", "AttributeError", "usercode"),
+        ("step 1 loss 2.0\nstep 2 loss 1.9\nstep 3 loss 1.8\n--- Logging error ---\n", "AttributeError", "none"),
         ("step 1 loss 2.0\nstep 2 loss 1.9\nstep 3 loss 1.8\nException ignored in: <module 'threading'>\n", "KeyboardInterrupt", "preemption"),
     ],
 )  # fmt: skip
@@ -341,3 +342,26 @@ def test_the_last_word_behind_results_that_were_saved_decides_nothing(tmp_path: 
     last = "Failed to draw the samples of the run\n"
     assert told(tmp_path, _WORK + last).category == "data"
     assert told(tmp_path, _WORK + "result file saved to /job/result/best.json\n" + last).category == "cannot-tell"
+
+
+_RAISES = """\
+Traceback (most recent call last):
+  File "/job/train.py", line 9, in main
+    assert given.resume is not None
+AssertionError
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        (_RAISES + "/spool/job_script: line 32: run7: command not found\n", "usercode"),
+        ("/spool/job_script: line 3: run7: command not found\n" + _RAISES, "usercode"),
+        ("/bin/sh: 1: run7: not found\n" + _RAISES, "environment"),
+        ("/spool/job_script: line 3: run7: command not found\n" + _RAISES.rstrip() + ": run7 failed\n", "environment"),
+        ("/spool/job_script: line 3: run7: command not found\n", "environment"),
+        ("/home/me/.bashrc: line 3: run7: command not found\n" + _WORK, "none"),
+    ],
+)
+def test_a_shell_goes_on_behind_a_command_that_it_does_not_find(tmp_path: Path, text: str, category: str) -> None:
+    assert told(tmp_path, text).category == category

@@ -167,3 +167,25 @@ def test_a_job_that_got_a_signal(tmp_path: Path) -> None:
     text = "[2026-05-11T17:35:01.672] error: *** JOB 25 ON gpu1 CANCELLED AT 2026-05-11T17:35:01 DUE to SIGNAL Terminated ***\n"
     incident = told(tmp_path, _STEPS + text)
     assert (incident.category, incident.signature) == ("preemption", "preemption.slurm-cancelled")
+
+
+def test_a_shell_says_killed_behind_a_bar_that_another_one_stands_above(tmp_path: Path) -> None:
+    bars = "".join(f"\r  {at}%|## | {at}/99 [00:10<01:12,  1.71s/it]\x1b[A\n" for at in range(1, 60))
+    killed = "\r 60%|## | 60/99 [00:10<01:12,  1.71s/it]\x1b[A./run.sh: line 33: 136834 Killed     python3 main.py\n"
+    assert told(tmp_path, bars + killed).category == "oom"
+
+
+def test_an_arithmetic_fault_alone_says_no_more_than_a_segmentation_fault_does(tmp_path: Path) -> None:
+    assert (
+        told(tmp_path, _STEPS + "run.sh: line 4: 815 Floating point exception (core dumped) python3 main.py\n").category
+        == "other"
+    )
+
+
+def test_a_notebook_whose_server_is_gone_was_ended_from_outside(tmp_path: Path) -> None:
+    error = raised(
+        "OSError: [Errno 5] Input/output error",
+        ("/env/lib/python3.7/logging/__init__.py", "flush", "self.stream.flush()"),
+    )
+    message = "Message: 'Parent appears to have exited, shutting down.'\nArguments: ()\n"
+    assert told(tmp_path, _STEPS + "--- Logging error ---\n" + error + message).category == "preemption"

@@ -147,7 +147,7 @@ class Raised(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         hit: Where its last line stands; ``signature`` is that of the message where one took it, else empty.
         chained: It is the cause or the context of the one that follows it.
         begins: The line at which it begins; None where that is not known.
-        ignored: Python says above it that it was ignored, as what is raised while an object is deleted.
+        ignored: Python says above it that it went on, as behind what is raised while an object is deleted or a line is logged.
     """
 
     exception: str

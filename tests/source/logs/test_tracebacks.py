@@ -220,3 +220,9 @@ Epoch 2/10
     assert [one.text for one in incident.timeline if one.role == "root"] == [
         "ValueError: Dimensions must be equal, but are 14 and 16"
     ]
+
+
+def test_an_exception_without_a_message_takes_none_from_what_stands_below() -> None:
+    lines = ['  File "/job/train.py", line 9, in main', "    assert given", "AssertionError"]
+    assert parse([*lines, "/var/spool/job_script: line 32: run7: command not found"]).message == ""
+    assert parse([*lines[:2], "AssertionError: not given", "  at all"]).message == "not given\n  at all"

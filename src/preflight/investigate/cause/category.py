@@ -8,8 +8,16 @@ from collections.abc import Sequence
 import msgspec
 
 from preflight.investigate.case.case import Event
+from preflight.investigate.cause.aftermath import DIED, without_aftermath, without_shell_words
 from preflight.investigate.cause.frames import at_import, category_of_frames, in_loader, state_does_not_fit
-from preflight.investigate.cause.keys import innermost_own, lacks_for_a_library, looked_up, of_another_version
+from preflight.investigate.cause.keys import (
+    innermost_own,
+    lacks_for_a_library,
+    looked_up,
+    of_another_version,
+    of_its_own_package,
+)
+from preflight.investigate.cause.options import of_a_launcher
 from preflight.investigate.cause.pickling import wanted_for
 from preflight.investigate.cause.wanted import of_missing
 from preflight.investigate.cause.words import category_of_file
@@ -32,19 +40,15 @@ _SHARED = re.compile(
 _NEAREST = 3
 """So many innermost frames tell what storage was wanted for."""
 _WRITES = re.compile(r"\bmodel\.save\w*\(|save_(?:model|weights|checkpoint)|\btorch\.save\(|save_pretrained")
-_DIED = ("end.segfault", "end.bus-error", "end.abort", "end.illegal-instruction", "end.float-exception")
 _NAMED_ALONE = re.compile(r"(?:^|[\s:\]])(KeyError|TypeError): (.+)$")
 _LOCAL_FOLDER = re.compile(r"found in directory|OSError: (?:\.{0,2}/|\S*(?:checkpoint|ckpt|outputs?/|results?/))")
 """A folder of one's own that holds no weights is a checkpoint that is not there; a name of the hub is a setting."""
 _MOVED = re.compile(r"Can't get attribute '[^']+' on <module '(?!__main__|__mp_main__)")
 """A class that its module bears no more: it was pickled into a file by another version."""
 _KEYWORD = "usercode.keyword-argument"
+_NAME = "environment.import-name"
+_OPTIONS = "usercode.unrecognized-arguments"
 _OF_A_CLASS = "environment.class-of-another-version"
-_OF_OPTIONS = "usercode.unrecognized-arguments"
-_NOT_ONES_OWN = re.compile(
-    r"(?:torchrun|launch(?:\.py)?|deepspeed(?:\.py)?|accelerate|horovodrun|ray|pip\d?|conda|mamba|micromamba|uv|jupyter(?:-\w+)?)(?: .*)?$"
-)
-"""Launchers and what installs packages, as they call themselves when they refuse an option."""
 _MISSING = ("data.missing-file", "checkpoint.weights-missing")
 SOMETHING_ELSE = "something-else"
 # What is left for a cause that nothing in the catalogue names: where a signature took the line, and where none did.
@@ -82,7 +86,9 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
     """Return the category of the root and of the symptom, and the causes that may be behind them."""
     roots = [event for event in scene.failing if event.role in ("root", "confirmation") and not _by_agent(scene, event)]
     interrupts = interrupts_in(scene.failing)
-    roots = without_broken_off(_without_aftermath(roots), interrupts) or ([] if interrupts else _mute(scene, culprit))
+    roots = without_broken_off(without_shell_words(without_aftermath(roots)), interrupts) or (
+        [] if interrupts else _mute(scene, culprit)
+    )
     symptoms = without_broken_off([event for event in scene.failing if event.role == "cascade"], interrupts)
     if roots and all(_only_failed(scene, event) for event in roots) and _named(symptoms):
         roots = []
@@ -126,11 +132,12 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
         return "checkpoint"
     if event.id == "data.pickle" and (given := _raised_at(scene, event)) is not None:
         return wanted_for(given) or category
+    if event.id == _OPTIONS:
+        return "environment" if of_a_launcher(event.hit.text) else category
     if event.id == "environment.not-a-model" and _LOCAL_FOLDER.search(event.hit.text):
         return "checkpoint"
-    program = event.hit.fields.get("program") if event.id == _OF_OPTIONS else None
-    if isinstance(program, str) and _NOT_ONES_OWN.match(program):
-        return "environment"
+    if event.id == _NAME and (asks := _raised_at(scene, event)) is not None:
+        return "usercode" if of_its_own_package(asks) else category
     if event.id == _OF_A_CLASS and _of_its_own(_raised_at(scene, event)):
         return "usercode"
     if event.hit.fields.get("wrapper"):  # what DDP or FSDP wraps is reached through it
@@ -218,18 +225,6 @@ def _killed_late(scene: Scene, event: Event) -> bool:
     return bool(own) and first is not None and min(time or 0.0 for time in own) - first >= _PATIENCE
 
 
-def _without_aftermath(roots: list[Event]) -> list[Event]:
-    """Return the roots without a job's end that no reason is given for, where one of its own processes had died before."""
-    died = [event.hit.line for event in roots if event.id in _DIED]
-    return [
-        event
-        for event in roots
-        if event.id != "preemption.slurm-cancelled"
-        or event.hit.fields.get("why")
-        or not any(line < event.hit.line for line in died)
-    ]
-
-
 def _mute(scene: Scene, culprit: Culprit) -> list[Event]:
     """Return the end of a culprit that says nothing itself and ended with a code of its own: what it was is not known."""
     own = {
@@ -279,7 +274,7 @@ def rank_in_order(event: Event, culprit: Culprit) -> tuple[bool, ...]:
     """
     return (
         bool(culprit.ranks) and event.rank not in culprit.ranks and event.rank is not None,
-        event.id in _DIED and event.category in ("other", "none"),
+        event.id in DIED and event.category in ("other", "none"),
         not event.specific,
         not event.specific and event.category != "oom",
         event.category in ("other", "none"),

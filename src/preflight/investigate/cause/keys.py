@@ -34,6 +34,8 @@ _OF_DATA = re.compile(
 """Files in which a data set is read."""
 _MODULES = re.compile(r"torch/nn/(?:modules/module|parallel/\w+)\.py$")
 """What passes a call on to the network."""
+_PASSES_ON = re.compile(r"\(\*\w+, \*\*\w+\)")
+"""What calls with whatever it was called with itself: the arguments are those of somebody further out."""
 _CONSTANT = re.compile(r"\b[A-Z][A-Z0-9_]+\[(?!\s*['\"])")
 """A constant of a library that holds what it knows by name."""
 _TABLES = re.compile(r"packages/(?:pandas|polars|numpy|torch|datasets|pyarrow|xarray|anndata|h5py)/")
@@ -45,6 +47,9 @@ _ALIAS = re.compile(
 )
 """A function of a library, by the name under which a program has the library; `datasets` and `evaluate` are as often its own."""
 _UNEXPECTED = re.compile(r"^(?P<callee>[\w.<>]+)\(\) got an unexpected keyword argument")
+_FROM_MODULE = re.compile(
+    r" from (?:partially initialized module )?'(?P<module>[\w.]+)' \((?:[^()]*\) \()?(?P<path>(?:/|[A-Z]:)[^()]+)\)"
+)
 _MADE = re.compile(r"__init__$|^[A-Z]")
 
 
@@ -97,8 +102,23 @@ def of_another_version(raised: Raised) -> bool:
         return False
     if any(found["callee"] == one["callee"] for one in _ALIAS.finditer(raised.frames[-1].code)):
         return True
-    frames = [frame for frame in raised.frames if not _MODULES.search(frame.path.replace("\\", "/"))]
+    frames = [
+        frame
+        for frame in raised.frames
+        if not _MODULES.search(path := frame.path.replace("\\", "/"))
+        and not (_LIBRARY.search(path) and _PASSES_ON.search(frame.code))
+    ]
     return not frames or _LIBRARY.search(frames[-1].path.replace("\\", "/")) is not None
+
+
+def of_its_own_package(raised: Raised) -> bool:
+    """Return whether a program wants a name from a module of its own that this does not have."""
+    found = _FROM_MODULE.search(raised.message)
+    if found is None or _LIBRARY.search(path := found["path"].replace("\\", "/")):
+        return False
+    root = re.sub(rf"/{re.escape(found['module'].replace('.', '/'))}(?:/__init__)?\.\w+$", "/", path)
+    asks = raised.frames[-1].path.replace("\\", "/") if raised.frames else ""
+    return root not in (path, "/") and asks.startswith(root)
 
 
 def lacks_for_a_library(raised: Raised) -> bool:

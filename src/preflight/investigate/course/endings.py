@@ -47,7 +47,7 @@ _OF_SIGNAL: dict[int, Signature] = {
         Cause("mapped-file-shortened", "a file that is mapped into memory was shortened", 0.2, "data"),
     )),
     4: _made("illegal-instruction", "the process met an instruction that this processor lacks", "environment", "root"),
-    8: _made("arithmetic-fault", "the process ended with an arithmetic fault", "usercode", "root"),
+    8: _made("arithmetic-fault", "the process ended with an arithmetic fault", "other", "root"),
     6: _made("aborted", "the process aborted itself", "other", "cascade", (
         Cause("native-abort", "a check in native code failed: an assertion, a double free, an exception that nobody caught", 0.5, "other",
               ("native-stack",)),

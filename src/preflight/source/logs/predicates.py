@@ -74,6 +74,16 @@ def not_for_a_task(fields: Mapping[str, object], text: str) -> bool:
     return fields.get("why") != "TASK FAILURE"
 
 
+_BEGINS = re.compile(
+    r"(?:^|[\s/])(?:\.(?:bash|z|k|tc)?(?:rc|_?profile|_login|env)|etc/(?:profile|bashrc|bash\.bashrc|zshrc)[\w./-]*): (?:line )?\d"
+)
+
+
+def not_as_a_shell_begins(fields: Mapping[str, object], text: str) -> bool:
+    """What a shell does not find as it reads the files of its user, it goes on without."""
+    return _BEGINS.search(text) is None
+
+
 _BUILT_IN = "0000:00:02.0"
 """Where the graphics of an Intel processor sit, in every machine."""
 

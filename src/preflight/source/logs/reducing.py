@@ -41,7 +41,7 @@ _WORLD = re.compile(
     r"|\bMEMBER: \d{1,7}/|\b\d{1,7}/(?=\d{1,7} clients joined)|(?i:\brank)[ :=]{1,2}0(?:/| of ))(\d{1,7})\b"
 )
 _NCCL = re.compile(r"\brank (\d{1,7}) n[rR]anks (\d{1,7})\b")
-_IGNORED = b"Exception ignored "
+_IGNORED = (b"Exception ignored ", b"--- Logging error ---")
 """What Python prints above a traceback that nobody can catch, as of what is deleted, and behind which it goes on: ``in: ...`` and,
 since 3.14, ``while calling deallocator ...``."""
 _NEAR = 1000
@@ -272,14 +272,17 @@ class Reducer:
         )
 
     def _is_ignored(self, page: Page, line: Line, hit: Hit) -> bool:
-        """Return whether the same writer says above a traceback, or above the one that it is chained to, that it is ignored."""
+        """Return whether the same writer says above a traceback, or above the one that it is chained to, that it is ignored.
+
+        Python's logging goes on where a line cannot be written, and prints why.
+        """
         before = self.result.raised[-1] if self.result.raised else None
         if before is not None and before.chained and before.ignored and before.hit.who == hit.who:
             return True
         first = max(0, line.start - _NEAR)
         above = page.data[first : line.start].rstrip()
         start = above.rfind(b"\n") + 1
-        if _IGNORED not in above[start:]:
+        if not any(said in above[start:] for said in _IGNORED):
             return False
         return page.line(first + start, first + len(above)).head.who == line.head.who
 

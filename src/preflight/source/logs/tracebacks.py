@@ -116,6 +116,7 @@ def parse(lines: Iterable[str]) -> Parsed:
             message = [first]
             last = number
             retold = first.strip() == _RETOLD
+            ended = ":" not in text  # without a message Python prints the class alone: what stands below is another's
     return _parsed(exception, message, frames, False, last if last >= 0 else number)
 
 

@@ -1,0 +1,49 @@
+"""Whose a function is that does not take an argument, and whose a module that lacks a name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.investigate.diagnose import diagnose
+
+_LIBRARY = "/env/lib/python3.10/site-packages"
+_PASSES_ON = (
+    f'  File "{_LIBRARY}/torch/amp/autocast_mode.py", line 44, in decorate_autocast\n    return func(*args, **kwargs)\n'
+)
+_CALLS = f'  File "{_LIBRARY}/transformers/trainer.py", line 9, in step\n    loss = self.loss_of(inputs, scale=2)\n'
+
+
+def told(folder: Path, frames: str, error: str) -> str:
+    own = '  File "/job/lab/train.py", line 7, in <module>\n    run(net)\n'
+    (folder / "run.log").write_text(f"Traceback (most recent call last):\n{own}{frames}{error}\n")
+    incident = diagnose(folder).incident
+    assert incident is not None
+    return incident.category
+
+
+@pytest.mark.parametrize(
+    ("frames", "category"),
+    [("", "usercode"), (_PASSES_ON, "usercode"), (_CALLS, "environment"), (_CALLS + _PASSES_ON, "environment")],
+)
+def test_who_passes_arguments_on_is_not_who_calls(tmp_path: Path, frames: str, category: str) -> None:
+    error = "TypeError: Net.forward() got an unexpected keyword argument 'scale'"
+    assert told(tmp_path, frames, error) == category
+
+
+@pytest.mark.parametrize(
+    ("module", "path", "category"),
+    [
+        ("lab.scores", "/job/lab/scores.py", "usercode"),
+        ("lab", "/job/lab/__init__.py", "usercode"),
+        ("lab.scores", "most likely due to a circular import) (/job/lab/scores.py", "usercode"),
+        ("kit.scores", "/other/kit/scores.py", "environment"),
+        ("kit.scores", f"{_LIBRARY}/kit/scores.py", "environment"),
+        ("kit.scores", "unknown location", "environment"),
+    ],
+)
+def test_a_name_that_a_module_of_the_program_itself_lacks(
+    tmp_path: Path, module: str, path: str, category: str
+) -> None:
+    assert told(tmp_path, "", f"ImportError: cannot import name 'Auc' from '{module}' ({path})") == category
