@@ -261,6 +261,9 @@ def test_a_program_that_refused_its_arguments_was_started_again(tmp_path: Path) 
     assert told(tmp_path, refused).category == "usercode"
     assert told(tmp_path, refused + TOP + "ModuleNotFoundError: No module named 'einops'\n").category == "environment"
 
+    assert told(tmp_path, refused).signature == "usercode.unrecognized-arguments"
+    assert told(tmp_path, refused + TOP + "NameError: name 'os' is not defined\n").signature == "usercode.name-missing"
+
 
 def test_a_script_that_was_not_there_belongs_to_an_earlier_start(tmp_path: Path) -> None:
     first = "python: can't open file 'trian.py': [Errno 2] No such file or directory\n"

@@ -189,3 +189,11 @@ def test_a_notebook_whose_server_is_gone_was_ended_from_outside(tmp_path: Path) 
     )
     message = "Message: 'Parent appears to have exited, shutting down.'\nArguments: ()\n"
     assert told(tmp_path, _STEPS + "--- Logging error ---\n" + error + message).category == "preemption"
+
+
+@pytest.mark.parametrize("label", ["", "[rank1]: "])
+def test_an_exception_that_was_handled_is_not_told_beside_the_one_that_came_of_it(tmp_path: Path, label: str) -> None:
+    handled = raised("ValueError: the dataset is short", ("/job/train.py", "main", "read()"))
+    then = raised("KeyboardInterrupt", ("/job/train.py", "main", "time.sleep(1)"))
+    text = f"{handled}\nDuring handling of the above exception, another exception occurred:\n\n{then}"
+    assert told(tmp_path, "".join(f"{label}{line}\n" for line in text.splitlines())).category == "preemption"

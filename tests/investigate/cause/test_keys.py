@@ -47,3 +47,15 @@ def test_a_name_that_a_module_of_the_program_itself_lacks(
     tmp_path: Path, module: str, path: str, category: str
 ) -> None:
     assert told(tmp_path, "", f"ImportError: cannot import name 'Auc' from '{module}' ({path})") == category
+
+
+@pytest.mark.parametrize(
+    ("code", "category"),
+    [
+        ("amp_state = package['amp']", "checkpoint"),
+        ("amp = cfg['amp']", "usercode"),
+    ],
+)
+def test_a_part_that_a_saved_state_lacks_is_no_setting(tmp_path: Path, code: str, category: str) -> None:
+    frames = f'  File "/job/lab/train.py", line 9, in run\n    {code}\n'
+    assert told(tmp_path, frames, "KeyError: 'amp'") == category

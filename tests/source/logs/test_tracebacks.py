@@ -226,3 +226,32 @@ def test_an_exception_without_a_message_takes_none_from_what_stands_below() -> N
     lines = ['  File "/job/train.py", line 9, in main', "    assert given", "AssertionError"]
     assert parse([*lines, "/var/spool/job_script: line 32: run7: command not found"]).message == ""
     assert parse([*lines[:2], "AssertionError: not given", "  at all"]).message == "not given\n  at all"
+
+
+@pytest.mark.parametrize("label", ["", "[rank1]: ", "2026-03-02 10:11:58 "])
+def test_a_notebook_says_its_exception_in_the_header_and_in_the_last_line(tmp_path: Path, label: str) -> None:
+    text = """\
+ValueError                                Traceback (most recent call last)
+File /env/lib/python3.10/site-packages/kit/items.py:9, in Items.read(self)
+----> 9 raise ValueError("short")
+
+ValueError: the row is short
+
+During handling of the above exception, another exception occurred:
+
+KeyboardInterrupt                         Traceback (most recent call last)
+File /env/lib/python3.10/site-packages/kit/items.py:12, in Items.wait(self)
+---> 12 time.sleep(1)
+
+KeyboardInterrupt:
+"""
+    (tmp_path / "run.log").write_text("".join(f"{label}{line}\n" for line in text.splitlines()))
+    first, second = read_logs([tmp_path], ()).raised
+    assert (first.exception, first.message, first.chained, first.hit.line) == (
+        "ValueError",
+        "the row is short",
+        True,
+        5,
+    )
+    assert (second.exception, second.message, second.hit.line) == ("KeyboardInterrupt", "", 13)
+    assert diagnose(tmp_path).incident.category == "preemption"

@@ -38,7 +38,9 @@ def events_of(case: Case) -> tuple[Event, ...]:
         for raised in uncaught(reading.raised)
         if raised.hit.place not in taken | stopping | broken_off and not_told_by_the_compiler({}, raised.hit.text)
     ]
+    # The last line of an exception that was caught, or raised from, says no more than the one that came of it.
     taken.update(event.place for event in found)
+    taken.update(one.hit.place for one in reading.raised if one.chained)
     spans, said = spans_of(reading.raised), said_of_raised(reading.raised)
     found += [
         event

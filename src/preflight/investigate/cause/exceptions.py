@@ -127,6 +127,10 @@ _ENDED = re.compile(r"\[WinError (?:109|232|233)\]")
 _GONE = ("EOFError", "BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError")
 _REFUSES = re.compile(r"\b(?:not supported|does not support|only supports|not a member of|does not exist)\b")
 """What is said of the arguments of a collective, and of no connection."""
+_ORDER = re.compile(
+    r"(?i)\bmust (?:first )?call\b|\bmust be called (?:before|after)\b|\b(?:before|after) calling\b|\bcall `?[\w.]+(?:\(\))?`?,? (?:first|before)\b"
+)
+"""In which order a program has to call what a library offers."""
 _CHECKED = re.compile(r"\bCheck failed: ")
 """How Google's libraries and glog abort where they meet a state that they do not expect."""
 _OF_RAY = re.compile(r"\bRayTaskError\(([A-Za-z_]\w*)\):")
@@ -235,6 +239,7 @@ def meaning_of(raised: Raised) -> Meaning:
         title,
         _said_by(raised.message)
         or missing
+        or ("usercode" if _ORDER.search(raised.message) else None)
         or category_of_frames(raised)
         or named
         or _refusal(raised, name)

@@ -90,6 +90,10 @@ _OF_A_STEP = (
     "optimizer_step",
 )
 """Where a step computes: what called it, a loop that fetched its batch, has nothing to do with what went wrong in it."""
+_SET_UP = re.compile(r"torch/utils/data/(?:sampler|dataloader|distributed)\.py$")
+"""Where a loader is made of what a program hands to it; nothing is read yet."""
+_LOOKS_UP = ("__getattr__", "__getattribute__")
+"""Where a name is not found: who wanted it tells what it is about, and stands further out."""
 _SPLITS = re.compile(r"dataset_dict\.py$")
 """A dictionary of data sets by the names of their splits: a name that it lacks is the program's."""
 _LOADER = re.compile(r"torch/utils/data/|data_?loader|data_?set|collat")
@@ -139,7 +143,11 @@ def category_of_frames(raised: Raised) -> Category | None:
         return "checkpoint"
     if not raised.exception and raised.frames and _CARDS.search(raised.frames[-1].path.replace("\\", "/")):
         return "environment"
+    if raised.frames and _makes_a_loader(raised):
+        return "usercode"
     for frame in reversed(raised.frames):
+        if frame.function in _LOOKS_UP:
+            continue
         path = _within(frame.path.replace("\\", "/"))
         if told and _TALKING.search(path):
             return "network"
@@ -156,6 +164,13 @@ def category_of_frames(raised: Raised) -> Category | None:
         if frame.function in _OF_A_STEP:
             return None
     return None
+
+
+def _makes_a_loader(raised: Raised) -> bool:
+    """Return whether a loader or its sampler refuses an argument that it is made with; that there are no samples is none."""
+    inner = raised.frames[-1]
+    refuses = inner.function == "__init__" and _SET_UP.search(inner.path.replace("\\", "/")) is not None
+    return refuses and "num_samples" not in raised.message
 
 
 def category_of_logger(name: str) -> Category | None:

@@ -17,7 +17,9 @@ _ENVIRONMENT = re.compile(r"(?:/|^)os\.py$|^<frozen os>$")
 _UNSET = re.compile(
     r"^['\"](?:(?:LOCAL_|NODE_)?RANK|(?:LOCAL_)?WORLD_SIZE|(?:MASTER|SLURM|PBS|OMPI|CUDA)_\w+|\w+_(?:TOKEN|API_KEY))['\"]$"
 )
-_SAVED_KEY = re.compile(r"^['\"](?:(?:\w+_)?(?:state_dict|param_groups)|optimizer|lr_scheduler)['\"]$")
+_SAVED_KEY = re.compile(
+    r"^['\"](?:(?:\w+_)?(?:state_dict|param_groups)|optimizer|lr_scheduler|amp|grad_scaler|(?:cuda_)?rng_states?)['\"]$"
+)
 # What a program calls the thing in which it looks says what that is: a part of a checkpoint, or one record of a data set.
 _HOLDERS: tuple[tuple[str, Category], ...] = (
     (r"_*(?:(?:\w+_)?(?:ckpt|checkpoint|chkpt|state_?dict|snapshot)\w*|saved(?:_\w+)?)", "checkpoint"),
@@ -72,7 +74,7 @@ def looked_up(raised: Raised) -> Category | None:
     held = _holder(own, raised.message) if own is not None else None
     if " " in raised.message and held is None:  # a sentence, and no key
         return said_of(raised.message) or ("environment" if _refuses(inner) else None)
-    if _SAVED_KEY.search(raised.message):
+    if _SAVED_KEY.search(raised.message) and (held is None or not _CONFIGURED.fullmatch(held)):
         return "checkpoint"
     if own is not None and _field_of_sample(own, raised.message):
         return "data"

@@ -221,6 +221,10 @@ class Reducer:
             _ORIGINAL
         ):  # of a worker, as torch hands it on: what stands before is the label
             column -= len(_ORIGINAL)
+        elif name := named_in(
+            line.text
+        ):  # a notebook's begins with its exception, which its last line begins with as well
+            column = line.text.rfind(name, line.head.end, column)
         folded = unfolded(line.text)
         for lines in folded:
             self._take_raised(page, line, column, folded=lines)

@@ -1,0 +1,72 @@
+"""What the place says at which something was raised: where a loader is made, where a name is looked up, what reads a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.investigate.diagnose import diagnose
+
+_LIBRARY = "/env/lib/python3.10/site-packages"
+
+
+def told(folder: Path, error: str, *frames: tuple[str, str, str]) -> str:
+    shown = "".join(f'  File "{path}", line 9, in {function}\n    {code}\n' for path, function, code in frames)
+    (folder / "run.log").write_text(f"Traceback (most recent call last):\n{shown}{error}\n")
+    incident = diagnose(folder).incident
+    assert incident is not None
+    return incident.category
+
+
+@pytest.mark.parametrize(
+    ("path", "function", "error", "category"),
+    [
+        (
+            "sampler.py",
+            "__init__",
+            "ValueError: batch_size should be a positive integer value, but got 4.0",
+            "usercode",
+        ),
+        ("dataloader.py", "__init__", "ValueError: prefetch_factor option should be non-negative", "usercode"),
+        ("sampler.py", "__init__", "ValueError: num_samples should be a positive integer value, but got 0", "data"),
+        ("sampler.py", "__iter__", "ValueError: weights hold no sample", "data"),
+    ],
+)
+def test_what_a_loader_is_made_with_is_the_programs(
+    tmp_path: Path, path: str, function: str, error: str, category: str
+) -> None:
+    frame = (f"{_LIBRARY}/torch/utils/data/{path}", function, 'raise ValueError("...")')
+    assert told(tmp_path, error, ("/job/train.py", "get_data_loader", "DataLoader(items, 4.0)"), frame) == category
+
+
+def test_a_name_is_of_who_looks_it_up(tmp_path: Path) -> None:
+    looks_up = (f"{_LIBRARY}/transformers/tokenization_utils_base.py", "__getattr__", "raise AttributeError(f'{key}')")
+    error = "AttributeError: FastTokenizer has no attribute r1c5"
+    assert told(tmp_path, error, ("/job/models/vision.py", "forward", "self.tokenizer.r1c5"), looks_up) == "usercode"
+    assert told(tmp_path, error, ("/job/data/collators.py", "collate", "tokenizer.r1c5"), looks_up) == "data"
+
+
+def test_a_file_that_holds_something_else_is_no_message_of_a_rank(tmp_path: Path) -> None:
+    error = r"_pickle.UnpicklingError: invalid load key, '\x00'."
+    loads = (f"{_LIBRARY}/torch/serialization.py", "_legacy_load", "magic_number = pickle_module.load(f)")
+    gathers = (
+        f"{_LIBRARY}/torch/distributed/distributed_c10d.py",
+        "_tensor_to_object",
+        "return _unpickler(buf).load()",
+    )
+    assert told(tmp_path, error, ("/job/train.py", "main", 'torch.load("last.pt")'), loads) == "checkpoint"
+    assert told(tmp_path, error, ("/job/train.py", "main", "all_gather_object(out, mine)"), gathers) == "usercode"
+
+
+@pytest.mark.parametrize(
+    ("message", "category"),
+    [
+        ("Tensorboard already patched. Call `wandb.tensorboard.unpatch()` first", "usercode"),
+        ("You must call wandb.init() before wandb.log()", "usercode"),
+        ("api_key not configured (no-tty). call wandb.login(key=[your_api_key])", "environment"),
+    ],
+)
+def test_in_which_order_a_library_is_called_is_the_programs(tmp_path: Path, message: str, category: str) -> None:
+    raises = (f"{_LIBRARY}/wandb/integration/tensorboard/monkeypatch.py", "patch", "raise ValueError(")
+    assert told(tmp_path, f"ValueError: {message}", ("/job/train.py", "main", "patch()"), raises) == category
