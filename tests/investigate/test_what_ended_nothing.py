@@ -358,6 +358,7 @@ AssertionError
         (_RAISES + "/spool/job_script: line 32: run7: command not found\n", "usercode"),
         ("/spool/job_script: line 3: run7: command not found\n" + _RAISES, "usercode"),
         ("/bin/sh: 1: run7: not found\n" + _RAISES, "environment"),
+        ("/bin/sh: line 1: run7: command not found\n" + _RAISES, "environment"),
         ("/spool/job_script: line 3: run7: command not found\n" + _RAISES.rstrip() + ": run7 failed\n", "environment"),
         ("/spool/job_script: line 3: run7: command not found\n", "environment"),
         ("/home/me/.bashrc: line 3: run7: command not found\n" + _WORK, "none"),

@@ -12,6 +12,9 @@ _LIBRARY = "/env/lib/python3.10/site-packages"
 _PASSES_ON = (
     f'  File "{_LIBRARY}/torch/amp/autocast_mode.py", line 44, in decorate_autocast\n    return func(*args, **kwargs)\n'
 )
+_CHECKS = (
+    f'  File "{_LIBRARY}/huggingface_hub/utils/_validators.py", line 4, in _inner\n    return fn(*args, **kwargs)\n'
+)
 _CALLS = f'  File "{_LIBRARY}/transformers/trainer.py", line 9, in step\n    loss = self.loss_of(inputs, scale=2)\n'
 
 
@@ -25,7 +28,13 @@ def told(folder: Path, frames: str, error: str) -> str:
 
 @pytest.mark.parametrize(
     ("frames", "category"),
-    [("", "usercode"), (_PASSES_ON, "usercode"), (_CALLS, "environment"), (_CALLS + _PASSES_ON, "environment")],
+    [
+        ("", "usercode"),
+        (_PASSES_ON, "usercode"),
+        (_CHECKS, "environment"),
+        (_CALLS, "environment"),
+        (_CALLS + _PASSES_ON, "environment"),
+    ],
 )
 def test_who_passes_arguments_on_is_not_who_calls(tmp_path: Path, frames: str, category: str) -> None:
     error = "TypeError: Net.forward() got an unexpected keyword argument 'scale'"

@@ -9,7 +9,8 @@ from preflight.vocabulary.log import Hit
 
 DIED = ("end.segfault", "end.bus-error", "end.abort", "end.illegal-instruction", "end.float-exception")
 _COMMAND = "environment.command-missing"
-_OF_A_SCRIPT = re.compile(r": line \d+: ")
+_OF_A_SCRIPT = re.compile(r"(?:^|[\s/])(?!(?:ba|da|k|z)?sh: )[^\s/:]+: line \d+: ")
+"""A line of a file; what a shell is handed by a program it tells under its own name."""
 
 
 def without_aftermath(roots: list[Event]) -> list[Event]:

@@ -36,8 +36,11 @@ _OF_DATA = re.compile(
 """Files in which a data set is read."""
 _MODULES = re.compile(r"torch/nn/(?:modules/module|parallel/\w+)\.py$")
 """What passes a call on to the network."""
-_PASSES_ON = re.compile(r"\(\*\w+, \*\*\w+\)")
-"""What calls with whatever it was called with itself: the arguments are those of somebody further out."""
+_AROUND_MODULES = re.compile(
+    r"torch/(?:(?:cuda/)?amp/autocast_mode|_dynamo/eval_frame|distributed/fsdp/\w+)\.py$|accelerate/utils/operations\.py$"
+    r"|deepspeed/(?:runtime/engine|utils/nvtx)\.py$"
+)
+"""What a network is wrapped in, and passes a call on as well."""
 _CONSTANT = re.compile(r"\b[A-Z][A-Z0-9_]+\[(?!\s*['\"])")
 """A constant of a library that holds what it knows by name."""
 _TABLES = re.compile(r"packages/(?:pandas|polars|numpy|torch|datasets|pyarrow|xarray|anndata|h5py)/")
@@ -107,8 +110,7 @@ def of_another_version(raised: Raised) -> bool:
     frames = [
         frame
         for frame in raised.frames
-        if not _MODULES.search(path := frame.path.replace("\\", "/"))
-        and not (_LIBRARY.search(path) and _PASSES_ON.search(frame.code))
+        if not _MODULES.search(path := frame.path.replace("\\", "/")) and not _AROUND_MODULES.search(path)
     ]
     return not frames or _LIBRARY.search(frames[-1].path.replace("\\", "/")) is not None
 
