@@ -197,3 +197,16 @@ def test_an_exception_that_was_handled_is_not_told_beside_the_one_that_came_of_i
     then = raised("KeyboardInterrupt", ("/job/train.py", "main", "time.sleep(1)"))
     text = f"{handled}\nDuring handling of the above exception, another exception occurred:\n\n{then}"
     assert told(tmp_path, "".join(f"{label}{line}\n" for line in text.splitlines())).category == "preemption"
+
+
+@pytest.mark.parametrize("label", ["", "[rank1]: "])
+def test_what_a_rank_raised_before_it_met_the_others_to_end_is_the_root(tmp_path: Path, label: str) -> None:
+    first = raised("IndexError: list index out of range", ("/job/train.py", "guarded", "rows[7]"))
+    meets = (f"{_LIBRARY}/torch/distributed/distributed_c10d.py", "barrier", "work.wait()")
+    then = raised(
+        "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:12419",
+        ("/job/train.py", "guarded", "dist.barrier()"),
+        meets,
+    )
+    text = f"{first}\nDuring handling of the above exception, another exception occurred:\n\n{then}"
+    assert told(tmp_path, "".join(f"{label}{line}\n" for line in text.splitlines())).category == "usercode"

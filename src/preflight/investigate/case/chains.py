@@ -12,6 +12,8 @@ INTERRUPT = "KeyboardInterrupt"
 """What Python raises where a person presses Ctrl-C, or a notebook is stopped."""
 # What is raised so few lines below an exception, in a function that stops something, follows from it.
 _CLOSE = 40
+_MEETS = re.compile(r"torch/distributed/(?:distributed_c10d|c10d_logger)\.py$|horovod/\w+/mpi_ops")
+"""Where ranks meet in a collective."""
 _STOPS = re.compile(r"^_*(?:shut_?down|tear_?down|clean_?up|finali[sz]e|destroy|terminate|stop)(?:_\w+)?$")
 
 
@@ -19,11 +21,12 @@ def uncaught(raised: Sequence[Raised]) -> Iterator[Raised]:
     """Yield the last exception of each chain: what it was raised from is its cause, and stands before it.
 
     Where the last one is cut off before its name, the one before it is the last that says what happened; an interrupt says it
-    whatever is raised while it is handled.
+    whatever is raised while it is handled, and so does what a rank raised before it met the others to end (``finally``).
     """
     for number, one in enumerate(raised):
         after = _raised_after(raised, number)
-        if after is None or not after.exception or _of_memory(one) or class_of(one) == INTERRUPT:
+        last = after is None or not after.exception or (_meets(after) and not _meets(one))
+        if last or _of_memory(one) or class_of(one) == INTERRUPT:
             yield one
 
 
@@ -64,6 +67,11 @@ def while_stopping(raised: Sequence[Raised]) -> set[Place]:
         else:
             last[writer] = one.hit.line
     return found
+
+
+def _meets(raised: Raised) -> bool:
+    """Return whether an exception was raised in a collective."""
+    return any(_MEETS.search(frame.path.replace("\\", "/")) for frame in raised.frames)
 
 
 def _of_memory(raised: Raised) -> bool:
