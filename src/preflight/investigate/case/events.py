@@ -13,7 +13,7 @@ from preflight.investigate.case.launcher_tables import entries_of, of_entry, tab
 from preflight.investigate.case.numbering import proven
 from preflight.investigate.case.told import of_hit, of_node, of_raised, of_unknown, placed_of
 from preflight.investigate.case.unexplained import inside, said_of_raised, spans_of
-from preflight.investigate.cause.exceptions import meaning_of
+from preflight.investigate.cause.exceptions import from_a_pipe, meaning_of
 from preflight.investigate.cause.excerpt import telling
 from preflight.source.logs.predicates import not_told_by_the_compiler
 from preflight.vocabulary.log import Hit, Place
@@ -83,6 +83,9 @@ def _tell_nothing(case: Case) -> set[tuple[str, Place]]:
         # What a library calls and what fails is a cause, though a launcher ends with the same words.
         if one.exception.endswith("CalledProcessError") and meaning_of(one).role == "root":
             found |= {("teardown", one.hit.place), ("cascade", one.hit.place)}
+        # A pipe between two processes of a machine is no network, though what breaks on both is called the same.
+        elif one.exception == "ConnectionResetError" and from_a_pipe(one):
+            found.add(("cascade", one.hit.place))
     return found
 
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from preflight.investigate.case.case import Case, Event
 from preflight.investigate.case.node_events import alike, category_of, place_of, role_of
-from preflight.investigate.cause.exceptions import class_of, meaning_of, meaning_of_last_line, meaning_of_line
+from preflight.investigate.cause.exceptions import (
+    class_of,
+    meaning_of,
+    meaning_of_last_error,
+    meaning_of_last_line,
+    meaning_of_line,
+)
 from preflight.source.logs.predicates import not_told_by_the_compiler
 from preflight.source.logs.steps import step_of
 from preflight.vocabulary.log import Hit, NodeEvent, Raised, Unknown
@@ -83,24 +91,34 @@ def of_raised(case: Case, raised: Raised) -> Event:
     )
 
 
+_NATIVE = re.compile(r"\bframe #\d+: ")
+"""A frame of native code: its names and paths say where something happened, and not what."""
 _AT_THE_END = 2
 """So many lines at most stand behind the last word of a program."""
 
 
 def _is_last_word(case: Case, unknown: Unknown) -> bool:
-    """Return whether a line of trouble is the only one of its kind, and the last word of a program that told of no work done."""
+    """Return whether a line of trouble is the only one of its kind, and the last word of a program.
+
+    One that told of steps ended of it only where its logger says that it is an error, and no step stands behind it.
+    """
     if unknown.warning or unknown.last != unknown.first.place or unknown.behind > _AT_THE_END:
         return False
-    file = unknown.first.file
-    return file not in case.steps_in and file not in case.work_done_in
+    file, line = unknown.first.place
+    if file in case.work_done_in:
+        return False
+    steps = case.steps_in.get(file)
+    return not steps or (steps[-1].line < line and meaning_of_last_error(unknown.first.text) is not None)
 
 
 def of_unknown(case: Case, unknown: Unknown) -> Event | None:
     """Return a line that nothing took as an event, where it tells by itself what it is."""
     text = unknown.first.text
+    if _NATIVE.search(text):
+        return None
     meaning = meaning_of_line(text) if not unknown.warning and not_told_by_the_compiler({}, text) else None
     if meaning is None and _is_last_word(case, unknown):
-        meaning = meaning_of_last_line(text)
+        meaning = meaning_of_last_line(text) or meaning_of_last_error(text)
     if meaning is None:
         return None
     hit = unknown.first

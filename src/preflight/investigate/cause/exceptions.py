@@ -172,6 +172,11 @@ def class_of(raised: Raised) -> str:
     return handed_on[1] if handed_on is not None else raised.exception.rpartition(".")[2]
 
 
+def from_a_pipe(raised: Raised) -> bool:
+    """Return whether an exception was raised where a process hears from another one of the same machine, by a pipe."""
+    return bool(raised.frames) and _PIPES.search(raised.frames[-1].path.replace("\\", "/")) is not None
+
+
 def meaning_of(raised: Raised) -> Meaning:
     """Return what an exception that no signature took is taken for."""
     wrapped = _OF_RAY.search(raised.hit.text)
@@ -211,9 +216,7 @@ def meaning_of(raised: Raised) -> Meaning:
     about = next((category for pattern, category in _PACKAGES if re.match(pattern, raised.exception)), None)
     if about is not None:
         return Meaning(title, about, "root")
-    if name in _GONE and (
-        _ENDED.search(raised.message) or (raised.frames and _PIPES.search(raised.frames[-1].path.replace("\\", "/")))
-    ):
+    if name in _GONE and (_ENDED.search(raised.message) or from_a_pipe(raised)):
         return Meaning(title, category_of_frames(raised) or "other", "cascade")
     for pattern, category, role in _CLASSES:
         if re.fullmatch(pattern, name):
@@ -301,6 +304,10 @@ def meaning_of_line(text: str) -> Meaning | None:
     return Meaning(text.strip()[:200], category, "root") if category is not None else None
 
 
+_AS_AN_ERROR = re.compile(
+    r"^.{0,80}?[\[|](?:ERROR|CRITICAL|FATAL)[\]|]|^.{0,80}?\s[-:|]\s*(?:ERROR|CRITICAL|FATAL)\s*[-:|]"
+)
+"""How loggers mark what they say at the level of an error."""
 _DONE = re.compile(r"(?i)\b(?<!not )(?<!never )(?:done|finished|completed|processed|succeeded)\b")
 """That a program is through with its work: what failed in it is a count among others."""
 
@@ -311,6 +318,17 @@ def meaning_of_last_line(text: str) -> Meaning | None:
         return None
     category = category_of_file(text) or ("data" if names_samples(text) else None)
     return Meaning(_shown(text.strip()), category, "root") if category is not None else None
+
+
+def meaning_of_last_error(text: str) -> Meaning | None:
+    """Return what the last word of a program is taken for that its logger says as an error, and that names nothing."""
+    if (goes_on(text) or WEB.search(text) or _DONE.search(text)) and not _REPEATED.search(text):
+        return None
+    return (
+        Meaning(_shown(text.strip()), "other", "cascade")
+        if _AS_AN_ERROR.search(text) or _REPEATED.search(text)
+        else None
+    )
 
 
 def _shown(text: str) -> str:

@@ -11,7 +11,7 @@ import msgspec
 
 from preflight.investigate.case.case import Case, Event, by_file
 from preflight.investigate.cause.category import Decided
-from preflight.investigate.course.deaths import cuts_beside, cuts_of, cuts_of_launchers, cuts_of_requeues
+from preflight.investigate.course.deaths import REDRAWN, cuts_beside, cuts_of, cuts_of_launchers, cuts_of_requeues
 from preflight.investigate.course.state import state_of
 from preflight.investigate.culprit.vote import Scene
 from preflight.vocabulary.incident import Attempt, Culprit
@@ -27,8 +27,6 @@ _ASKED_FOR = ("progress.typed-command", "progress.srun-queued")
 or something that goes wrong."""
 _MOMENT = 1.0
 """Seconds within which what workers wrote before they were stopped is printed, at the latest."""
-_REDRAWN = 6
-"""So many lines below what went wrong, bars that are the last that is told are drawn once more as the program ends."""
 
 
 class Cuts:
@@ -230,7 +228,7 @@ def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:
         if isinstance(what, int):
             # The same step again is a bar that was drawn anew, and a rank that had told none yet may be one whose output was held back.
             before = last.get(rank, last.get(None) if rank is not None else max(last.values(), default=None))
-            redrawn = moments[-1][0] - wrong <= _REDRAWN
+            redrawn = moments[-1][0] - wrong <= REDRAWN
             again = failed and before is not None and what < before and not redrawn
         elif mark == "restart":
             again = (failed or bool(last)) and (what.id not in _ASKED_FOR or line < told)

@@ -26,6 +26,10 @@ _KILLED_AFTER = 60.0
 """So many seconds after a scheduler's word, at the latest, what it ends has been killed; Slurm waits for 30 (KillWait)."""
 _STEPS = 2
 """So many steps behind its death are those of another process."""
+_NESTED = 3
+"""So many bars at most stand in each other: of epochs, of batches, of what is done with one."""
+REDRAWN = 6
+"""So many lines below what went wrong, bars that are the last that is told are drawn once more as the program ends."""
 
 
 def cuts_of(whole: Case) -> dict[int, list[int]]:
@@ -63,7 +67,7 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
         # A bar at zero is drawn once more as a program ends: nothing was done behind it.
         behind = sum(step.line > raised.hit.line and step.step != 0 for step in steps.get(file, ()))
         again = whole.files[file].begun_again if file in whole.files else None
-        if behind >= _STEPS or (again is not None and again > raised.hit.line):
+        if (behind >= _STEPS and not _redrawn(whole, file, raised)) or (again is not None and again > raised.hit.line):
             found.setdefault(file, []).append(raised.hit.line + 1)
     return found
 
@@ -167,6 +171,16 @@ def _goes_on(whole: Case, file: int, line: int) -> bool:
     if sum(step.line > line for step in whole.steps_in.get(file, ())) >= _STEPS:
         return True
     return any(one.hit.file == file and one.begins is not None and one.begins > line for one in whole.reading.raised)
+
+
+def _redrawn(whole: Case, file: int, raised: Raised) -> bool:
+    """Return whether the few steps behind a death had all been told before: bars, each drawn once more as the program ends."""
+    if whole.lines_behind(raised.hit) > REDRAWN:
+        return False
+    steps = whole.steps_in.get(file, ())
+    before = {step.step for step in steps if step.line < raised.hit.line}
+    behind = [step.step for step in steps if step.line > raised.hit.line]
+    return len(behind) <= _NESTED and before.issuperset(behind)
 
 
 def _at_top(raised: Raised) -> bool:

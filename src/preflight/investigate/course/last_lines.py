@@ -91,3 +91,11 @@ def stays_in_a_library(raised: Raised) -> bool:
     if first is None or raised.begins is None or first.function == "<module>" or not _INSTALLED.search(first.path):
         return False
     return all(_INSTALLED.search(frame.path) or _OF_PYTHON.search(frame.path) for frame in raised.frames)
+
+
+def caught_by_the_program(raised: Raised) -> bool:
+    """Return whether a traceback begins in a function of the program: what nobody catches begins at the top of a script or a thread."""
+    first = raised.frames[0] if raised.frames else None
+    if first is None or raised.begins is None or first.function == "<module>":
+        return False
+    return not (_INSTALLED.search(first.path) or _OF_PYTHON.search(first.path))

@@ -22,6 +22,8 @@ _OF_A_TREND = ("numerical", "preemption", "other", "none")
 """What a run that went wrong for long may end in as well."""
 _DONE_WITHOUT = ("environment", "checkpoint", "data", "usercode", "compile", "none")
 """What a program can do without; a word that it shall end, a number that is none and a connection that is lost stay what they are."""
+_WITHOUT_CARDS = re.compile(r"UserWarning: CUDA initialization: ")
+"""How PyTorch tells a program that asks whether there are cards that it cannot use them; what goes on does so without."""
 _WENT_ON = 12
 """So many lines behind the last warning are of a program that went on, where none of them says that anything failed."""
 _ENDS = re.compile(r"[A-Z]\w*(?:Error|Exception)\b|(?i:\bfatal\b|\bcritical\b|\babort)|\berror: ")
@@ -70,7 +72,9 @@ def _only_sounds(event: Event) -> bool:
 
 def _may_be_passed(event: Event) -> bool:
     """Return whether a line only warns, and of what a program can do without."""
-    return event.raised is None and event.category in _DONE_WITHOUT and _WARNED.search(event.hit.text) is not None
+    if event.raised is not None or _WARNED.search(event.hit.text) is None:
+        return False
+    return event.category in _DONE_WITHOUT or _WITHOUT_CARDS.search(event.hit.text) is not None
 
 
 def without_ignored(case: Case, failing: list[Event], *, ended: bool) -> list[Event]:

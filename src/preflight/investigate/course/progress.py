@@ -10,7 +10,7 @@ from math import isfinite
 from preflight.investigate.case.case import Case, Event, by_file
 from preflight.investigate.course.bad_ends import BadEnds
 from preflight.investigate.course.evaluations import never_finite
-from preflight.investigate.course.last_lines import LastLines, is_end, stays_in_a_library
+from preflight.investigate.course.last_lines import LastLines, caught_by_the_program, is_end, stays_in_a_library
 from preflight.investigate.course.step_order import StepOrder
 from preflight.vocabulary.log import Raised
 
@@ -141,6 +141,8 @@ class Progress:
             return True
         if self._of_a_start(event) or self._done_without(event) or self._printed_by_a_library(event):
             return True
+        if self._printed_by_the_program(event) or self._loaded_in_part(event):
+            return True
         if event.category == "preemption" and event.role == "root":
             return self.behind(event) >= STEPS_BEHIND_AN_END and self._outlived(event)
         if not self._in_file(event):
@@ -253,6 +255,27 @@ class Progress:
             return False
         last = self._last_raised(event)
         return last is not None and stays_in_a_library(last) and self._last.stopped(event)
+
+    def _printed_by_the_program(self, event: Event) -> bool:
+        """Return whether the program caught an exception, printed it, and said much more behind it, of which nothing failed.
+
+        One that counts steps did none behind it, or it would be known to have gone on.
+        """
+        if event.place not in self._raised or event.hit.file in self._ranks_in:
+            return False
+        if self.case.lines_behind(event.hit) < _LONG or self._last.failed(event):
+            return False
+        last = self._last_raised(event)
+        return last is not None and caught_by_the_program(last) and len(self._ranks_told(event.hit.file)) < 2
+
+    def _loaded_in_part(self, event: Event) -> bool:
+        """Return whether a checkpoint did not fit, was loaded all the same as nothing raised, and the file tells of steps behind it."""
+        if event.category != "checkpoint" or event.raised is not None or event.step is not None:
+            return False
+        if any(one.hit.line <= event.hit.line for one in self._raised_in.get(event.hit.file, ())):
+            return False
+        told = self._of_rank.get((event.hit.file, None))
+        return told is not None and told.beyond(event.hit.line, 0, 1) > 0
 
     def _last_raised(self, event: Event) -> Raised | None:
         """Return the last exception of the chain that an event is of."""
