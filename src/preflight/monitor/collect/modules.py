@@ -23,6 +23,7 @@ from .patching import Patches
 from .places import beyond_library
 from .ratios import Ratios
 from .recorder import Recorder
+from .reread import Views
 from .reruns import NAME as RERUN
 from .reruns import Reruns
 from .sequences import Sequences
@@ -61,6 +62,7 @@ class Forwards:
         self.leaves: leaves.Leaves | None = None
         self.draws: Draws | None = None
         self.ratios: Ratios | None = None
+        self.views: Views | None = None
         self.carried = Carried(recorder) if recorder.wants(carried.NAME) else None
         self.encodings = Encodings(recorder) if recorder.wants(encodings.NAME) else None
         self._hidden_found = 0  # modules that train within another one without being a part of it
@@ -116,6 +118,8 @@ class Forwards:
             opened.append((part.module, self.parts.enter(part, bool(module.training), args), part.inside))
             if self.reruns is not None and isinstance(module, self.modal.dropout) and self._incomplete():
                 self.reruns.first(module, args)
+            if self.views is not None:
+                self.views.look(part.name, args)
         except Exception as error:
             recorder.trouble("forward", error)
         thread.busy = False
@@ -159,6 +163,8 @@ class Forwards:
                 seen["alike"] = same
         if recorder.detail and training and grad and self.carried is not None and len(args) > 1:
             seen["carried"] = self.carried.came(name, args)
+        if recorder.detail and self.views is not None:
+            self.views.given(module, args)
         if not all_given(module, len(args)):
             seen["by_name"] = True
         entry = recorder.enter("forward", name, seen)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import places
+from . import places, reread
 from .api import Api
 from .backward import Backwards
 from .budget import Budget
@@ -34,6 +34,7 @@ from .optimizers import Optimizers
 from .patching import Patches
 from .ratios import Ratios
 from .recorder import Recorder, Sink
+from .reread import Views
 from .scaling import Scaling
 from .schedules import Schedules
 from .sequences import Sequences
@@ -68,6 +69,9 @@ class Session:
         self.forwards.leaves = Leaves(recorder, optimizers.holds)
         self.forwards.draws = Draws(recorder)
         self.forwards.ratios = Ratios(recorder, sequences)
+        views = Views(recorder)
+        if recorder.wants(reread.NAME):
+            self.forwards.views = views
         terms = Terms(recorder)
         self.parts: list[Any] = [
             self.forwards,
@@ -93,6 +97,7 @@ class Session:
             Divergences(recorder),
             SignedLabels(recorder),
             SmoothedLabels(recorder),
+            views,
             terms,
             Checkpoints(recorder, self.names, self.variables, states),
         ]

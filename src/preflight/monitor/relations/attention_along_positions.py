@@ -19,6 +19,9 @@ class AttentionAlongPositions(Relation):
     that tells which samples it took: their number is not always the first axis of what it gives.
     Broken where the first two axes of the input are those of the batch, samples first; attention over samples on purpose
     is given other axes as a rule.
+    Without a loader samples are known to come first where a model that is trained is given them so and answers with one
+    line for each, as a classifier or an encoder does: its first axis is the one of the input, and its second one is not.
+    Then nothing is said where other layers attend along the positions: the two kinds may take turns.
     """
 
     name = "attention-along-positions"
@@ -32,18 +35,24 @@ class AttentionAlongPositions(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         kinds = window.layers().get("MultiheadAttention", ())
         layers = {call.q: call for call in kinds if (call.args or {}).get("batch_first") is False}
-        held = [one for one in window.batches if not one.loader.startswith("forward:")] if layers else []
-        if len(held) != 1 or not held[0].indices:
+        if not layers:
             return
-        laid = _laid(held[0])
-        if not laid:
-            return
-        for seen in window.tensors:
+        held = [one for one in window.batches if not one.loader.startswith("forward:")]
+        if held:
+            laid = _laid(held[0]) if len(held) == 1 and held[0].indices else set()
+        else:
+            laid = _answered(window) if len(layers) == len(kinds) else set()
+        judged = []
+        for seen in window.tensors if laid else ():
             call = layers.get(seen.call)
             if call is None or seen.position != "in0" or len(seen.shape) != 3:
                 continue
             wrong = (seen.shape[0], seen.shape[1]) in laid
             if wrong or (seen.shape[1], seen.shape[0]) in laid:
+                judged.append((call, seen, wrong))
+        mixed = not held and len({wrong for _, _, wrong in judged}) > 1
+        for call, seen, wrong in judged:
+            if not mixed:
                 yield self._example(call, seen, wrong, window)
 
     @staticmethod
@@ -64,10 +73,15 @@ class AttentionAlongPositions(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _fed([5, 8, 16], batch_first=False)
         yield [*_fed([5, 8, 16], batch_first=False), *_fed([5, 8, 16], batch_first=False, laid=[5, 8])]
+        yield _alone([5, 8, 16], [[8, 4]])
+        known = _fed([5, 8, 16], batch_first=False)
+        yield [*known, *_alone([8, 5, 16], [[8, 5, 4]])]  # a line for each position: the axes may be meant so
+        yield [*known, *_alone([8, 5, 16], [[8, 4]], also=[5, 8, 16])]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _fed([8, 5, 16], batch_first=False)
+        yield _alone([8, 5, 16], [[8, 5, 4], [8, 4]])
 
 
 def _laid(batch: Batch) -> set[tuple[int, int]]:
@@ -78,6 +92,26 @@ def _laid(batch: Batch) -> set[tuple[int, int]]:
         if len(axes) > 1 and axes[0] == len(batch.indices or ()) and axes[1] != axes[0]:
             found.add((axes[0], axes[1]))
     return found
+
+
+def _answered(window: Window) -> set[tuple[int, int]]:
+    """The first two axes of what models that are trained were given, where each answers with a line for each sample."""
+    passes = {call.q for call in window.named("forward") if (call.args or {}).get("training")}
+    given: dict[int, list[int]] = {}
+    answers: dict[int, list[list[int]]] = {}
+    for seen in window.tensors:
+        if seen.call in passes and seen.position == "in0":
+            given[seen.call] = seen.shape
+        elif seen.call in passes and seen.position.startswith("out"):
+            answers.setdefault(seen.call, []).append(seen.shape)
+    found = set()
+    for number, shape in given.items():
+        samples, positions = (*shape, 1, 1)[:2]
+        if min(samples, positions) < 2 or samples == positions:
+            return set()
+        if any(len(one) == 2 and one[0] == samples and one[1] != positions for one in answers.get(number, ())):
+            found.add((samples, positions))
+    return found if len(found) == 1 and len(given) == len(passes) else set()
 
 
 def _fed(shape: list[int], batch_first: bool, laid: Sequence[int] = (8, 5, 3)) -> list[Window]:
@@ -93,4 +127,23 @@ def _fed(shape: list[int], batch_first: bool, laid: Sequence[int] = (8, 5, 3)) -
     )
     number = window.named("module")[0].q
     window.tensors = [one._replace(call=number) for one in window.tensors]
+    return [window]
+
+
+def _alone(shape: list[int], answers: list[list[int]], also: list[int] | None = None) -> list[Window]:
+    """A pass without a loader: what goes into an attention, and what the model answers."""
+    told = {"type": "MultiheadAttention", "training": True, "batch_first": False}
+    inside = [(f"module model.{name}", {"args": told}) for name in ("attention", "second")[: 2 if also else 1]]
+    rows = [("tensor", {"object": "model", "position": "in0", "shape": [8, 5]})]
+    rows += [("tensor", {"object": "model", "position": f"out{at}", "shape": one}) for at, one in enumerate(answers)]
+    rows += [("tensor", {"object": "attention", "position": "in0", "shape": one}) for one in (shape, also) if one]
+    window = Mini({"model.attention.weight": {}}).window(
+        ("forward model", {"args": {"training": True}, "inside": inside}), *rows
+    )
+    layers = [call.q for call in window.named("module")]
+    whole = window.named("forward")[0].q
+    window.tensors = [
+        one._replace(call=whole if one.object == "model" else layers[at - 1 - len(answers)])
+        for at, one in enumerate(window.tensors)
+    ]
     return [window]

@@ -1,0 +1,128 @@
+"""Tensors that lie as they were made and are read in another shape: whether that tears apart what belongs together.
+
+``view`` and ``reshape`` leave the numbers where they are. Axes that stand in another order afterwards were not exchanged:
+a row of the new shape holds numbers of several samples, or of several channels at several places. A tensor knows what it
+is a view of, so that both shapes can be compared without a look at the numbers. Looked at are the inputs of the parts of
+a model that is trained, in detailed iterations, and what ``cross_entropy`` is given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .functionals import watch
+from .graph import name_of
+from .patching import Patches
+from .recorder import Recorder
+
+NAME = "views.torn"
+SAMPLES, CHANNELS, CLASSES = "samples", "channels", "classes"
+_MOST_LOOKS = 3  # of one reading at one place
+_MOST_KNOWN = 512
+_MOST_NODES = 6
+_CHANNELLED = ("Convolution", "MkldnnConvolution", "SlowConv", "ThnnConv")
+"""Operations whose results have their channels second."""
+_EACH = (
+    *("Relu", "LeakyRelu", "Elu", "Gelu", "Silu", "Hardtanh", "Hardswish", "Mish", "Sigmoid", "Tanh", "NativeDropout"),
+    *("NativeBatchNorm", "CudnnBatchNorm", "NativeGroupNorm", "MaxPool", "AvgPool", "AdaptiveAvgPool", "Add", "Mul"),
+)
+"""Operations that leave the channels second."""
+_LINEAR = ("Addmm", "Mm", "UnsafeView", "Add")
+"""Operations by which a linear layer gives its features last."""
+
+
+class Views:
+    """Looks at what parts of a model and losses are given."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.samples = 0  # how many the model that is trained was given
+        self._looks: dict[str, int] = {}
+
+    def install(self, patches: Patches) -> None:
+        """Put the watching function in place."""
+        if self.recorder.wants(NAME):
+            watch(self.recorder, patches, "cross_entropy", self._scored)
+
+    def given(self, module: Any, args: Any) -> None:
+        """A model that is trained is called."""
+        tensor = self.recorder.torch.Tensor
+        one = args[0] if args else None
+        told = module.training and isinstance(one, tensor) and one.dim() > 1 and self.recorder.torch.is_grad_enabled()
+        self.samples = one.shape[0] if told else 0
+
+    def look(self, name: str, args: Any) -> None:
+        """A part of it is."""
+        one = args[0] if args else None
+        if not self.samples or type(one) is not self.recorder.torch.Tensor or not one._is_view():
+            return
+        made = _made(one)
+        if made is None:
+            return
+        before, after = made.shape, one.shape
+        if _over_samples(before, self.samples):
+            self._tell(name, SAMPLES, before, after, after[0] == self.samples)
+        elif _over_places(before, after) and _second(made.grad_fn):
+            self._tell(name, CHANNELS, before, after, after[-1] == before[1])
+
+    def _scored(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        one = kwargs.get("input", args[0] if args else None)
+        if type(one) is not self.recorder.torch.Tensor or one.dim() < 3 or not one._is_view():
+            return
+        made = _made(one, least=2)
+        if made is None or made.dim() > 3 or not name_of(made.grad_fn).startswith(_LINEAR):
+            return
+        classes, places = one.shape[1], math.prod(one.shape[2:])
+        if made.shape[-1] in (classes, places) and classes != places and min(classes, places) > 1:
+            self._tell("cross_entropy", CLASSES, made.shape, one.shape, made.shape[-1] == classes)
+
+    def _tell(self, name: str, kind: str, before: Sequence[int], after: Sequence[int], torn: bool) -> None:
+        subject = f"{name}#{kind}#{_word(before)}#{_word(after)}"
+        looks = self._looks.get(subject, 0)
+        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_KNOWN):
+            return
+        self._looks[subject] = looks + 1
+        self.recorder.put("scalar", (*self.recorder.head(), NAME, subject, float(torn)))
+
+
+def _made(one: Any, least: int = 3) -> Any:
+    """What a tensor is another reading of, where both are the whole of it as it lies; None where it is not so."""
+    if not one.requires_grad or not one.is_contiguous():
+        return None
+    made = one._base
+    if made is None or made.grad_fn is None or made.dim() < least or made.numel() != one.numel():
+        return None
+    return made if made.is_contiguous() and made.shape != one.shape else None
+
+
+def _over_samples(before: Sequence[int], samples: int) -> bool:
+    """Whether the samples are the second axis and the first one is something else, which cannot be cut into them."""
+    return before[0] > 1 and before[1] == samples != before[0] and before[0] % samples != 0
+
+
+def _over_places(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Whether places are an axis of their own afterwards, before or behind as many others as there were channels."""
+    places = math.prod(before[2:])
+    if len(after) != 3 or after[0] != before[0] or places == before[1] or min(places, before[1]) < 2:
+        return False
+    return set(after[1:]) == {places, before[1]}
+
+
+def _second(node: Any) -> bool:
+    """Whether an operation's result has channels second: of a convolution, or of what leaves these where they are."""
+    for _ in range(_MOST_NODES):
+        name = name_of(node)
+        if name.startswith(_CHANNELLED):
+            return True
+        if not name.startswith(_EACH):
+            return False
+        node = next((below for below, _ in node.next_functions if below is not None), None)
+        if node is None:
+            return False
+    return False
+
+
+def _word(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))

@@ -1,0 +1,77 @@
+"""What is read in another shape keeps together what belongs together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import Number, Window
+
+_NAME = "views.torn"
+_AXES = {
+    "samples": "the samples, which lie in its second axis, each in a row of its own",
+    "channels": "the channels, which lie in its second axis, in the last one",
+    "classes": "the classes, which lie in its last axis, in the second one",
+}
+
+
+class ViewsKeepAxes(Relation):
+    """A tensor that is read in another shape has its axes in the order in which they lie.
+
+    ``view`` and ``reshape`` exchange no axes: they only say anew where a row ends. The last hidden states of a recurrent
+    layer lie layers first, and ``h.view(batch, -1)`` gives each sample the state of others. The output of a convolution
+    lies channels first, and ``x.view(batch, -1, channels)`` puts neighbours of one channel in the place of the channels of
+    one pixel. All sizes fit, and the loss falls to what can be learnt from the mixture.
+    Judged is what goes into the parts of a model that is trained, and into ``cross_entropy``, where it is a view of a whole
+    tensor that lies in one piece. It is broken where the first axis has as many rows as the model was given samples while
+    these were the second axis of what was made; where the last axis has as many as a convolution has channels, behind an
+    axis for all places; and where the classes of a loss are the last axis of what a linear layer gave.
+    """
+
+    name = "views-keep-axes"
+    needs = frozenset({_NAME, "scalar"})
+    wakes = frozenset({f"scalar {_NAME}"})
+    whole = False
+    priority = 6
+    cause = "view or reshape stands where axes are to be exchanged"
+    advice = "exchange the axes first with transpose or permute, and then flatten"
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for number in window.numbers:
+            if number.name == _NAME and number.value is not None:
+                yield self._judge(number, bool(number.value), window)
+
+    @staticmethod
+    def _judge(number: Number, wrong: bool, window: Window) -> Example:
+        name, kind, before, after = number.object.rsplit("#", 3)
+        calls = [call for call in window.named("forward") if call.q < number.q]
+        return Example(
+            (),
+            not wrong,
+            {"kind": kind},
+            variables=(name,) if wrong else (),
+            expected=_AXES[kind] if wrong else None,
+            seen=f"a tensor of {before} read as {after}" if wrong else None,
+            call=calls[-1] if calls else None,
+            detail=f"What {name} is given was made as {before} and is read as {after}, which tears the {kind} apart"
+            if wrong
+            else "",
+        )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _read("model.head#samples#2x8x24#16x24", 0.0)
+        yield _read("model.head#channels#8x6x7x7#8x6x49", 0.0)
+        yield _read("cross_entropy#classes#8x105#8x7x15", 0.0)
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _read("model.head#samples#2x8x24#8x48", 1.0)
+        yield _read("model.head#channels#8x6x7x7#8x49x6", 1.0)
+        yield _read("cross_entropy#classes#120x7#8x7x15", 1.0)
+
+
+def _read(subject: str, torn: float) -> list[Window]:
+    rows = ("forward model", ("scalar", _NAME, subject, torn), "backward", "step optimizer0:SGD")
+    return [Mini({"model.weight": {}}).window(*rows)]
