@@ -69,7 +69,10 @@ class Views:
 
     def _scored(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         one = kwargs.get("input", args[0] if args else None)
-        if type(one) is not self.recorder.torch.Tensor or one.dim() < 3 or not one._is_view():
+        if type(one) is not self.recorder.torch.Tensor or one.dim() < 2 or not one._is_view():
+            return
+        if one.dim() == 2:
+            self._rows(one)
             return
         made = _made(one, least=2)
         if made is None or made.dim() > 3 or not name_of(made.grad_fn).startswith(_LINEAR):
@@ -77,6 +80,14 @@ class Views:
         classes, places = one.shape[1], math.prod(one.shape[2:])
         if made.shape[-1] in (classes, places) and classes != places and min(classes, places) > 1:
             self._tell("cross_entropy", CLASSES, made.shape, one.shape, made.shape[-1] == classes)
+
+    def _rows(self, one: Any) -> None:
+        """A loss is given rows: whether each holds the classes of one place, where a convolution gave these channels first."""
+        made = _made(one)
+        if made is None or made.shape[1] != one.shape[1] or made.shape[-1] == one.shape[1]:
+            return
+        if math.prod(made.shape[2:]) > 1 and _second(made.grad_fn):
+            self._tell("cross_entropy", CHANNELS, made.shape, one.shape, True)
 
     def _tell(self, name: str, kind: str, before: Sequence[int], after: Sequence[int], torn: bool) -> None:
         subject = f"{name}#{kind}#{_word(before)}#{_word(after)}"

@@ -35,6 +35,7 @@ from .patching import Patches
 from .ratios import Ratios
 from .recorder import Recorder, Sink
 from .reread import Views
+from .sampled import Sampled
 from .scaling import Scaling
 from .schedules import Schedules
 from .sequences import Sequences
@@ -98,6 +99,7 @@ class Session:
             SignedLabels(recorder),
             SmoothedLabels(recorder),
             views,
+            Sampled(recorder),
             terms,
             Checkpoints(recorder, self.names, self.variables, states),
         ]

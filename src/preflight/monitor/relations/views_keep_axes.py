@@ -26,7 +26,8 @@ class ViewsKeepAxes(Relation):
     Judged is what goes into the parts of a model that is trained, and into ``cross_entropy``, where it is a view of a whole
     tensor that lies in one piece. It is broken where the first axis has as many rows as the model was given samples while
     these were the second axis of what was made; where the last axis has as many as a convolution has channels, behind an
-    axis for all places; and where the classes of a loss are the last axis of what a linear layer gave.
+    axis for all places or in the rows of a loss; and where the classes of a loss are the last axis of what a linear layer
+    gave.
     """
 
     name = "views-keep-axes"

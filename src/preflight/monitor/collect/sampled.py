@@ -1,0 +1,94 @@
+"""What teaches the mean of a distribution that a network gives and that is drawn from without a graph.
+
+``Normal.sample()`` gives a number; ``rsample()`` gives one that leads back to mean and deviation. A network whose samples
+are numbers learns nothing from what becomes of them. Where a divergence from a standard normal is all that is left, the
+gradient of each mean is a constant share of the mean itself, which nothing else makes so. That is looked at in the
+backward pass, in detailed iterations.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .graph import name_of
+from .patching import Patches
+from .pending import Pending, to_host
+from .places import from_program, here
+from .plain import DEVICES, Outside, impossible, simple
+from .recorder import Recorder
+
+NAME = "sample.off"
+_LEAST = 16  # numbers that are no constant share of each other by chance
+_MOST_LOOKS = 6
+_MOST_PLACES = 32
+
+
+class Sampled:
+    """Watches draws from normal distributions that a network gave the mean of."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._looks: dict[str, int] = {}
+
+    def install(self, patches: Patches) -> None:
+        """Put the watching function in place."""
+        if self.recorder.wants(NAME):
+            kind = self.recorder.torch.distributions.Normal
+            patches.replace(kind, "sample", self._watching(kind.sample))
+
+    def _watching(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        recorder = self.recorder
+        compiling = recorder.torch.compiler.is_compiling
+        recording = recorder.torch.is_grad_enabled
+
+        @functools.wraps(original)
+        def sample(own: Any, *args: Any, **kwargs: Any) -> Any:
+            if not compiling() and recorder.detail and recording() and recorder.active():
+                with recorder.work("sample"):
+                    self._look(own.loc)
+            return original(own, *args, **kwargs)
+
+        return sample
+
+    def _look(self, mean: Any) -> None:
+        torch = self.recorder.torch
+        if type(mean) is not torch.Tensor or not mean.requires_grad or mean.numel() < _LEAST or impossible(torch):
+            return
+        node, index = _given(mean)
+        if node is None or not simple(mean) or mean.device.type not in DEVICES:
+            return
+        place = here()
+        word = from_program(place) or ""
+        looks = self._looks.get(word, 0)
+        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
+            return
+        self._looks[word] = looks + 1
+        node.register_prehook(functools.partial(self._came, mean.detach(), index, word))
+
+    def _came(self, mean: Any, index: int, word: str, gradients: tuple[Any, ...]) -> None:
+        """The gradient of a mean has come: tell how far it is from a constant share of it, as a share of itself."""
+        recorder = self.recorder
+        with recorder.work("sample"):
+            one = gradients[index]
+            if one is None or one.shape != mean.shape or not simple(one) or impossible(recorder.torch):
+                return
+            with Outside(recorder.torch):
+                one, other = one.detach().double().reshape(-1), mean.double().reshape(-1)
+                share = one.dot(other) / other.dot(other)
+                off = (one - share * other).norm() / one.norm()
+                told = to_host(recorder.torch, recorder.torch.where(share > 0, off, 1.0).reshape(1))
+            head = (*recorder.head(), NAME, word)
+            recorder.later(
+                Pending([told], lambda read: read[0]),
+                lambda values: [("scalar", (*head, values[0]))] if values[0] == values[0] else [],
+            )
+
+
+def _given(mean: Any) -> tuple[Any, int]:
+    """The operation that gave a mean, before it was laid beside a deviation, and which of its results it is."""
+    node, index = mean.grad_fn, mean.output_nr
+    if node is not None and name_of(node) == "Expand":
+        node, index = node.next_functions[0]
+    return (None, 0) if node is None or name_of(node) == "AccumulateGrad" else (node, index)
