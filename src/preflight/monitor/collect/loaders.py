@@ -13,6 +13,8 @@ from .looks import alike
 from .orders import Numbers, facts
 from .patching import Patches
 from .recorder import Recorder
+from .slices import NAME as WINDOWS
+from .slices import Slices
 from .snapshot import Sight
 from .stored import Stored
 from .workers import Seats, tell_of
@@ -39,6 +41,7 @@ class Loaders:
         self._loops: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
         self._datasets = Numbers()
         self._stored = Stored(recorder)
+        self._slices = Slices(recorder) if recorder.wants(WINDOWS) else None
         self._seats: weakref.WeakKeyDictionary[Any, Seats] = weakref.WeakKeyDictionary()
         self._seats_now: Seats | None = None
 
@@ -138,6 +141,9 @@ class Loaders:
         }
         loop[2] += 1
         self.digests.batch(entry.object, found, where)
+        if self._slices is not None and recorder.detail and recorder.torch.is_grad_enabled():
+            with recorder.work("slices"):
+                self._slices.look(entry.object, found)
 
     def _told(self, loader: str, found: list[Any]) -> dict[str, Any] | None:
         """What is told of the tensors of a batch; of labels also where those of all batches before were the same ones."""
