@@ -19,8 +19,8 @@ class AttentionAlongPositions(Relation):
     that tells which samples it took: their number is not always the first axis of what it gives.
     Broken where the first two axes of the input are those of the batch, samples first; attention over samples on purpose
     is given other axes as a rule.
-    Without a loader samples are known to come first where a model that is trained is given them so and answers with one
-    line for each, as a classifier or an encoder does: its first axis is the one of the input, and its second one is not.
+    Without a loader samples are known to come first where a model that is trained is given a table of tokens and answers
+    with one line for each of its rows, as a classifier or an encoder does: these are no positions of one sequence.
     Then nothing is said where other layers attend along the positions: the two kinds may take turns.
     """
 
@@ -77,6 +77,7 @@ class AttentionAlongPositions(Relation):
         known = _fed([5, 8, 16], batch_first=False)
         yield [*known, *_alone([8, 5, 16], [[8, 5, 4]])]  # a line for each position: the axes may be meant so
         yield [*known, *_alone([8, 5, 16], [[8, 4]], also=[5, 8, 16])]
+        yield [*known, *_alone([8, 5, 16], [[8, 4]], dtype="float32")]  # one series of several columns, without samples
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -97,19 +98,19 @@ def _laid(batch: Batch) -> set[tuple[int, int]]:
 def _answered(window: Window) -> set[tuple[int, int]]:
     """The first two axes of what models that are trained were given, where each answers with a line for each sample."""
     passes = {call.q for call in window.named("forward") if (call.args or {}).get("training")}
-    given: dict[int, list[int]] = {}
+    given: dict[int, Seen] = {}
     answers: dict[int, list[list[int]]] = {}
     for seen in window.tensors:
         if seen.call in passes and seen.position == "in0":
-            given[seen.call] = seen.shape
+            given[seen.call] = seen
         elif seen.call in passes and seen.position.startswith("out"):
             answers.setdefault(seen.call, []).append(seen.shape)
     found = set()
-    for number, shape in given.items():
-        samples, positions = (*shape, 1, 1)[:2]
-        if min(samples, positions) < 2 or samples == positions:
+    for number, one in given.items():
+        samples, positions = (*one.shape, 1, 1)[:2]
+        if len(one.shape) != 2 or "int" not in one.dtype or min(samples, positions) < 2 or samples == positions:
             return set()
-        if any(len(one) == 2 and one[0] == samples and one[1] != positions for one in answers.get(number, ())):
+        if any(len(row) == 2 and row[0] == samples and row[1] != positions for row in answers.get(number, ())):
             found.add((samples, positions))
     return found if len(found) == 1 and len(given) == len(passes) else set()
 
@@ -130,11 +131,13 @@ def _fed(shape: list[int], batch_first: bool, laid: Sequence[int] = (8, 5, 3)) -
     return [window]
 
 
-def _alone(shape: list[int], answers: list[list[int]], also: list[int] | None = None) -> list[Window]:
+def _alone(
+    shape: list[int], answers: list[list[int]], also: list[int] | None = None, dtype: str = "int64"
+) -> list[Window]:
     """A pass without a loader: what goes into an attention, and what the model answers."""
     told = {"type": "MultiheadAttention", "training": True, "batch_first": False}
     inside = [(f"module model.{name}", {"args": told}) for name in ("attention", "second")[: 2 if also else 1]]
-    rows = [("tensor", {"object": "model", "position": "in0", "shape": [8, 5]})]
+    rows = [("tensor", {"object": "model", "position": "in0", "shape": [8, 5], "dtype": dtype})]
     rows += [("tensor", {"object": "model", "position": f"out{at}", "shape": one}) for at, one in enumerate(answers)]
     rows += [("tensor", {"object": "attention", "position": "in0", "shape": one}) for one in (shape, also) if one]
     window = Mini({"model.attention.weight": {}}).window(
