@@ -49,13 +49,13 @@ class Views:
     def given(self, module: Any, args: Any) -> None:
         """A model that is trained is called."""
         tensor = self.recorder.torch.Tensor
-        one = args[0] if args else None
+        one: Any = args[0] if args else None
         told = module.training and isinstance(one, tensor) and one.dim() > 1 and self.recorder.torch.is_grad_enabled()
         self.samples = one.shape[0] if told else 0
 
     def look(self, name: str, args: Any) -> None:
         """A part of it is."""
-        one = args[0] if args else None
+        one: Any = args[0] if args else None
         if not self.samples or type(one) is not self.recorder.torch.Tensor or not one._is_view():
             return
         made = _made(one)
@@ -68,7 +68,7 @@ class Views:
             self._tell(name, CHANNELS, before, after, after[-1] == before[1])
 
     def _scored(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        one = kwargs.get("input", args[0] if args else None)
+        one: Any = kwargs.get("input", args[0] if args else None)
         if type(one) is not self.recorder.torch.Tensor or one.dim() < 2 or not one._is_view():
             return
         if one.dim() == 2:
