@@ -44,5 +44,7 @@ def test_columns_and_lines() -> None:
 def test_what_is_to_be_remembered_or_rebuilt_is_left_alone() -> None:
     rows = torch.randn(40, 8)
     assert told(rows, rows[:, 7]) == []
+    bits = torch.randint(0, 2, (40, 8)).float()
+    assert told(bits, bits[:, 7]) == []
     assert told(CUT, CUT) == []
     assert told(torch.ones(40, 8), torch.ones(40)) == [("", 0.0)]

@@ -18,8 +18,9 @@ _MOST_LOADERS = 64
 _LEAST = 8  # rows of a batch
 _ROWS = 64  # rows that are compared with each other
 _LONGEST = 512
-_OVERLAP = 4  # values that two windows must share
-_TRIES = 64
+_OVERLAP = 6  # values that two windows must share
+_KINDS = 16  # different values, so that they do not share them by chance
+_TRIES = 512
 
 
 class Slices:
@@ -75,8 +76,10 @@ def _standing(rows: Any, targets: Any) -> tuple[int, int] | None:
 def _moved(rows: Any) -> bool:
     """Whether one row is another one moved on: windows of one series."""
     length = rows.shape[1]
+    if len(rows.unique()) < _KINDS:
+        return False
     # By row, other row and place: where the first value of the one stands in the other.
-    for one, other, place in (rows[None] == rows[:, :1, None]).nonzero()[: _TRIES * 8].tolist():
+    for one, other, place in (rows[None] == rows[:, :1, None]).nonzero()[:_TRIES].tolist():
         if one != other and 0 < place <= length - _OVERLAP:
             shared = rows[one, : length - place]
             if bool((shared == rows[other, place:]).all()) and bool((shared != shared[0]).any()):
