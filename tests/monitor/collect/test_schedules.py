@@ -79,3 +79,23 @@ def test_a_schedule_that_cannot_be_told_hides_no_other_one(monkeypatch: pytest.M
         plateau.step(0.5)
         steady.step()
     assert [row["object"] for row in kept.calls("scheduler.step")] == ["StepLR"]
+
+
+def test_a_schedule_that_is_made_is_told_of_once_its_optimizer_is_used() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    with recorded() as kept:
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        idle = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+        schedules = [
+            torch.optim.lr_scheduler.StepLR(optimizer, 5),
+            torch.optim.lr_scheduler.LambdaLR(optimizer=optimizer, lr_lambda=lambda step: 1.0),
+        ]
+        for _ in range(2):
+            optimizer.zero_grad()
+            weight.sum().backward()
+            optimizer.step()
+        del idle
+    assert len(schedules) == 2
+    made = [(row["object"], row["args"], Path(row["place"]).name.split(":")[0]) for row in kept.calls("scheduler.new")]
+    known = {"optimizer": "optimizer0:SGD"}
+    assert made == [("StepLR", known, "test_schedules.py"), ("LambdaLR", known, "test_schedules.py")]

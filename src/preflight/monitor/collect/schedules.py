@@ -13,12 +13,13 @@ from typing import Any
 from .entry import Entry
 from .optimizers import Optimizers
 from .patching import Patches
-from .places import user_frame
+from .places import here, user_frame
 from .recorder import Recorder
 from .scope import owner_of
 
 _MOST_MOMENTS = 8
 _MOST_PLACES = 64
+_MOST_MADE = 64
 
 
 class Schedules:
@@ -28,6 +29,7 @@ class Schedules:
         self.recorder = recorder
         self.optimizers = optimizers
         self._open: list[Any] = []
+        self._made: list[tuple[weakref.ref[Any], str, str | None]] = []
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
         self._called: dict[tuple[str, int], str] = {}
@@ -40,6 +42,30 @@ class Schedules:
                 patches.around(kind, "step", self._before, self._after)
             if isinstance(kind, type) and "load_state_dict" in vars(kind):
                 patches.around(kind, "load_state_dict", self._loading)
+        base = getattr(module, "LRScheduler", None)
+        if base is not None:
+            patches.around(base, "__init__", self._begins)
+
+    def _begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        """A schedule is being made: it is told of once its optimizer is known, which may be used only later."""
+        optimizer = kwargs.get("optimizer", args[1] if len(args) > 1 else None)
+        if optimizer is not None and len(self._made) < _MOST_MADE and not self._open:
+            self._made.append((weakref.ref(optimizer), type(args[0]).__name__, here()))
+        return None
+
+    def boundary(self) -> None:
+        """An iteration ends: tell of schedules that were made for optimizers that are known by now."""
+        if not self._made:
+            return
+        made, self._made = self._made, []
+        for held, kind, place in made:
+            optimizer = held()
+            if optimizer is None:
+                continue
+            if self.optimizers.variables.index_of(optimizer) < 0:
+                self._made.append((held, kind, place))
+                continue
+            self.recorder.event("scheduler.new", kind, {"optimizer": self.optimizers.name(optimizer)}, place)
 
     def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         scheduler = args[0]

@@ -46,6 +46,7 @@ from .snapshot import Sight
 from .state import States
 from .terms import Terms
 from .variables import Variables
+from .verdicts import Verdicts
 from .writer import Writer
 
 VERSION = "1"
@@ -74,6 +75,7 @@ class Session:
         if recorder.wants(reread.NAME):
             self.forwards.views = views
         terms = Terms(recorder)
+        schedules = Schedules(recorder, optimizers)
         self.parts: list[Any] = [
             self.forwards,
             optimizers,
@@ -91,7 +93,7 @@ class Session:
             ),
             Clipping(recorder, self.variables),
             Scaling(recorder, optimizers),
-            Schedules(recorder, optimizers),
+            schedules,
             Loaders(recorder, digests, sight),
             Modes(recorder, self.names),
             Dropouts(recorder, self.forwards),
@@ -100,6 +102,7 @@ class Session:
             SmoothedLabels(recorder),
             views,
             Sampled(recorder),
+            Verdicts(recorder, self.variables),
             terms,
             Checkpoints(recorder, self.names, self.variables, states),
         ]
@@ -110,7 +113,8 @@ class Session:
         self.distributed = Distributed(recorder, self.names, self.variables, states, self._begin)
         self.opened: Callable[[], None] = lambda: None
         memory = Memory(recorder)
-        recorder.at_boundary += [self.forwards.clear, terms.boundary, memory.boundary, Budget(recorder).boundary]
+        recorder.at_boundary += [self.forwards.clear, terms.boundary, schedules.boundary, memory.boundary]
+        recorder.at_boundary.append(Budget(recorder).boundary)
         recorder.at_end += [self.forwards.clear, memory.end]
 
     def start(self) -> None:

@@ -15,6 +15,11 @@ _SINCE = " since its first step"
 _TOP = 0.5
 """Of the highest rate so far, the share from which no schedule gets to zero at once."""
 
+_NOTHING = 1e-12
+"""Of the highest rate so far, the share at which nothing of what is trained moves any more."""
+_MANY = 0.05
+"""Steps at it that are too many, as a share of those before: a decay to zero by whatever power has fewer."""
+
 
 class RateAboveZero(Relation):
     """No optimizer goes on stepping at a learning rate of zero in all of its groups, or below zero in any.
@@ -24,6 +29,8 @@ class RateAboveZero(Relation):
     schedule is at its end and the training is not: what follows is computed for nothing.
     A schedule that takes a rate near its top to zero in one advance has no decay that could be at its end: after five
     steps above zero, the first step that follows is one too many.
+    A rate that has fallen to a millionth of a millionth is as good as zero: steps at it are too many where they are five,
+    and a twentieth of those before, as where a schedule that counts epochs advances with every batch.
     A warm-up may begin at zero, and is above it after an advance: where it is not after two, for three steps, whole
     numbers were divided. Where a scheduler keeps the rate at zero and does not advance in three steps, it is stepped once an
     epoch and was to be stepped with the optimizer. Neither is told of an optimizer beside another one that trains, which
@@ -52,6 +59,11 @@ class RateAboveZero(Relation):
         self._done: dict[str, int] = {}
         self._fell: set[str] = set()
         self._waits: dict[str, int] = {}  # steps at zero before the first one above it
+        self._faint: dict[str, int] = {}  # steps in a row at a rate that is as good as zero
+
+    def quiet(self, window: Window) -> bool:
+        """Whether no optimizer steps at a rate that is as good as zero; of one that does, it counts the steps."""
+        return not any(self._faint.values())
 
     def slept(self, window: Window, times: int) -> None:
         """Count the steps above zero, and those at it."""
@@ -98,6 +110,8 @@ class RateAboveZero(Relation):
         if max(rates) > 0:
             self._above.add(name)
             self._top[name] = max(max(rates), self._top.get(name, 0.0))
+            faint = max(rates) <= _NOTHING * self._top[name]
+            self._faint[name] = self._faint.get(name, 0) + 1 if faint else 0
             self._done[name] = self._done.get(name, 0) + 1
         elif name not in self._above and max(rates) == 0:
             self._waits[name] = self._waits.get(name, 0) + 1
@@ -110,6 +124,10 @@ class RateAboveZero(Relation):
             waited = min(waited, self._advances.get(name, 0) + 1)
         rests = zero and name not in self._advances and any(one != name for one in self._above)
         wrong = wrong and not (rests and min(rates) == 0)
+        still = self._faint.get(name, 0) if max(rates) > 0 else 0
+        alone = name in self._advances or not any(one != name for one in self._above)
+        if alone and still >= max(_STEPS, _MANY * self._done.get(name, 0)):
+            wrong, count = True, still
         dead = not self._above and waited >= _BEGINNING
         wrong, count = wrong or dead, self._waits[name] if dead else count
         context = {"optimizer": name.split(":")[-1]}
@@ -120,7 +138,9 @@ class RateAboveZero(Relation):
             False,
             context,
             variables=(name,),
-            expected="a learning rate above zero",
+            expected="a learning rate above zero"
+            if min(rates) <= 0
+            else f"a rate that is more than nothing beside {self._top[name]:g}",
             seen=f"{min(rates):g}" + (f" for {count} steps" if count > 1 else ""),
             call=call,
             detail=f"{name} steps at a learning rate of {min(rates):g}" + (_SINCE if dead else ""),
@@ -141,6 +161,8 @@ class RateAboveZero(Relation):
         yield _run([0.0, 0.0, 0.0, 0.0])
         yield _warmed([0.0, 0.0, 0.1, 0.2])
         yield _waiting(2)
+        yield _run([*[0.1] * 200, *[1e-14] * 6])
+        yield _run([0.1, *[1e-9] * 8])
 
         mini = Mini({"model.weight": {}, "critic.weight": {"optimizer": 1}})
         other = (("scalar", "lr", "optimizer1:SGD.0", 0.1), "backward", "step optimizer1:SGD")
@@ -151,6 +173,7 @@ class RateAboveZero(Relation):
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([0.1, 0.0, 0.0, 0.0, 0.0, 0.0])
         yield _run([-0.1])
+        yield _run([0.1, 1e-7, *[1e-14] * 6])
         mini = Mini({"model.weight": {}})
         step = ("backward", ("scalar", "lr", "optimizer0:SGD.0", 0.1), "step optimizer0:SGD")
         gone = {"optimizer": "optimizer0:SGD", "rates": [0.0]}

@@ -13,6 +13,10 @@ from preflight.monitor.views.fingerprints import looks_of
 from preflight.monitor.window import Call, Variable, Window
 
 _LOOKS = 3
+_DELAYED = 6
+"""And where a network follows after several steps at a time, between which it rests."""
+_STEPS = 4
+"""As many steps at most, for a network of another rhythm to be seen moving by then."""
 
 
 class TargetsFollowTogether(Relation):
@@ -22,7 +26,7 @@ class TargetsFollowTogether(Relation):
     the other goes on to answer as the untrained network did.
     Judged are networks that no optimizer holds, that began as exact copies of two different trained ones, and that are
     called one right after the other without gradients. Broken where the trained ones have moved, one of the copies has
-    moved at each of three looks, and the first of them at none. Nothing is said of a network of which another copy moves:
+    moved at each of three looks, or at six where it is brought on after two, three or four steps, and the first of them at none. Nothing is said of a network of which another copy moves:
     then one is meant to rest, as a reference does.
     """
 
@@ -74,7 +78,11 @@ class TargetsFollowTogether(Relation):
         return found
 
     def _follows(self, matrices: list[Variable]) -> bool:
-        return all(self._moved.get(one.id, 0) >= _LOOKS and not self._rested.get(one.id) for one in matrices)
+        return all(self._goes_on(self._moved.get(one.id, 0), self._rested.get(one.id, 0)) for one in matrices)
+
+    @staticmethod
+    def _goes_on(moved: int, rested: int) -> bool:
+        return moved >= (_DELAYED if rested else _LOOKS) and rested <= (_STEPS - 1) * moved
 
     def _rests(self, matrices: list[Variable]) -> bool:
         return all(self._rested.get(one.id, 0) >= _LOOKS and not self._moved.get(one.id) for one in matrices)
@@ -105,22 +113,25 @@ class TargetsFollowTogether(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(both=True)
+        yield _run(both=True, delay=2)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(both=False)
+        yield _run(both=False, delay=2)
 
 
-def _run(both: bool) -> list[Window]:
+def _run(both: bool, delay: int = 1) -> list[Window]:
     held = {"actor.weight": {"optimizer": 0}, "critic.weight": {"optimizer": 1}}
     unheld = {name: {"optimizer": -1, "trainable": False} for name in ("slow_actor.weight", "slow_critic.weight")}
     mini = Mini({**held, **unheld})
     asked = [(f"forward {name}", {"context": "nograd"}) for name in ("slow_actor", "slow_critic")]
     windows = []
-    for step in range(5):
+    for step in range(5 if delay == 1 else 16 * delay):
+        brought = step // delay
         own = {"actor.weight": (2.0, 10 + step), "critic.weight": (3.0, 20 + step)}
-        late = step if both else 0
-        slow = {"slow_actor.weight": (2.0, 10 + 100 * late), "slow_critic.weight": (3.0, 20 + 100 * step)}
+        late = brought if both else 0
+        slow = {"slow_actor.weight": (2.0, 10 + 100 * late), "slow_critic.weight": (3.0, 20 + 100 * brought)}
         rows = (("before", own, {"optimizer": 0}), ("before", slow, {"optimizer": -1}))
         windows.append(mini.window(*asked, "forward critic", "backward", *rows, "step optimizer0:Adam"))
     return windows

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.adapters import adapted, mastered
 from preflight.monitor.views.copies import Copies
 from preflight.monitor.views.flow import Flow, flow_of
 from preflight.monitor.window import Call, Variable, Window
 
 _ROUNDS = 2
+_LATER = 4
+"""And where copies of all of a model are trained, which may be written back after several steps."""
 _SHARE = 5
 """How many times larger than what the optimizer holds of a model the rest is, where that is meant to stay."""
 
@@ -26,6 +29,9 @@ class TrainedAreHeld(Relation):
     What was frozen and no longer is, is meant to be trained wherever it lies; so is what lies below where an optimizer was
     made with a group that has a rate of its own and holds nothing, as of a generator that was used up; and so is what lies
     below where two optimizers take turns and hold the very same parameters: one of them was meant for it.
+    So are adapters: each matrix that nobody holds stands in one module with a larger one that was frozen, and who freezes that
+    one leaves trainable what is to be trained. So is a model of which no optimizer holds anything, while tensors of the shapes of
+    all of its parameters are trained: these are copies that are to be written back.
     Parameters that the program updates by hand do change, and are left alone; so is a model of which the optimizer holds
     but a small share, such as adapters or prompts beside weights that nobody froze.
     A network that began as a copy of one that is trained beside it, a target network, gets gradients where the program
@@ -88,6 +94,7 @@ class TrainedAreHeld(Relation):
             if state.moment == "before_step" and state.what == "gradient"
             for ident, norm in zip(state.ids, state.norm, strict=True)
         )
+        meant_roots = mastered(with_gradient, variables) | adapted(with_gradient, variables)
         for state in states:
             if state.what != "parameter" or state.bits is None:
                 continue
@@ -100,6 +107,7 @@ class TrainedAreHeld(Relation):
                     continue
                 rounds = self._rounds[ident] = 1 + (self._rounds.get(ident, 0) if still else 0)
                 meant = orphans or ident in self._thawed
+                meant = meant or (rounds >= _LATER and variables[ident].root in meant_roots)
                 if rounds >= _ROUNDS and (meant or self._forgotten(variables[ident], variables)):
                     wrong.append(window.run.name(ident))
             steps = window.named("step")
@@ -200,6 +208,11 @@ class TrainedAreHeld(Relation):
         rows = _rows("target.weight", 0.5, 7, ("online", "target"))
         own = (("before", {"online.weight": (1.0, 7)}, {"optimizer": 0}), ("gradients", {"online.weight": 0.5}))
         yield [mini.window(*own, *rows) for _ in range(3)]
+        # A part is frozen, and the rest of the body is meant to stay, too.
+        for more in ({}, {"shape": [4]}):
+            body, low = ("m.block.norm.weight", "m.block.conv.weight") if more else ("m.body.weight", "m.low.weight")
+            mini = Mini({low: _LARGE, body: {"optimizer": -1, **more}, "m.head.weight": {}})
+            yield [mini.window(*_rows(body, 0.5, 7, ("m", "m.body", "m.block", "m.head"))) for _ in range(6)]
         # A new optimizer for the head that is trained on top of what stays.
         mini = Mini({"critic.weight": {}, "maker.weight": {"optimizer": -1}})
         yield [mini.window(*_stepping(order)) for order in (0, 0, 0, 1, 1, 1)]
@@ -223,12 +236,21 @@ class TrainedAreHeld(Relation):
         mini = Mini({"optimizer0.group0.0": {"module": ""}, "model.weight": {"optimizer": -1}})
         stale = ("gradients", {"optimizer0.group0.0": None}, {"optimizer": 0})
         yield [mini.window(stale, *_rows("model.weight", 0.5, 7)) for _ in range(3)]
-        frozen = {"optimizer": -1, "trainable": False}
-        mini = Mini({"head.weight": {}, "body.weight": frozen})
+        for adapter in ("m.body.up.down", "m.body.up.lora.weight"):
+            mini = Mini({adapter: {"optimizer": -1}, "m.body.up.base.weight": _LARGE, "m.head.weight": {}})
+            yield [mini.window(*_rows(adapter, 0.5, 7, ("m", "m.body", "m.head"))) for _ in range(_LATER + 1)]
+        mini = Mini({"optimizer0.group0.0": {"module": ""}, "model.weight": {"optimizer": -1}})
+        own = ("gradients", {"optimizer0.group0.0": 0.5}, {"optimizer": 0})
+        yield [mini.window(own, *_rows("model.weight", 0.5, 7, ("model",))) for _ in range(_LATER + 1)]
+        mini = Mini({"head.weight": {}, "body.weight": _FROZEN})
         told: tuple[str, str, dict[str, object]] = ("variable", "body.weight", {})
         thawed = ("variable", "body.weight", {"trainable": True})
         rows = _rows("body.weight", 0.5, 7, ("body", "head"))
         yield [mini.window(told), mini.window(thawed, *rows), *(mini.window(*rows) for _ in range(2))]
+
+
+_FROZEN = {"optimizer": -1, "trainable": False}
+_LARGE = {**_FROZEN, "numel": 64}
 
 
 def _unheld(variable: Variable) -> bool:

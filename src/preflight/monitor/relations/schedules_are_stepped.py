@@ -1,0 +1,106 @@
+"""A schedule that was made is stepped before the training is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.fetches import fetches_of
+from preflight.monitor.window import Call, Window
+
+_PASSES = 3
+"""Whole passes through the data after which a schedule of epochs has been stepped, too."""
+
+
+class SchedulesAreStepped(Relation):
+    """A schedule of a learning rate that was made for an optimizer is stepped before the training is over.
+
+    Where ``scheduler.step()`` is missing, or stands in a branch that is not taken, nothing complains: the rate keeps its
+    first value, which of a warm-up or a one-cycle schedule is a small share of the one that was meant.
+    Judged at the end of a program that ended by itself, of optimizers that stepped and went through the data of their loader
+    three times and more, of which no schedule was ever stepped although one was made, and whose rate was the same all
+    the while: what brings the rate on in another way is no violation, nor is a second schedule that takes the place of the
+    first.
+    """
+
+    name = "schedules-are-stepped"
+    needs = frozenset({"scheduler.new", "scheduler.step", "step", "loop", "fetch", "batch", "backward", "scalar"})
+    follows = (fetches_of,)
+    wakes = frozenset({"scheduler.new", "scheduler.step", "loop", "batch", "scalar lr", "note end"})
+    whole = False
+    severity = "warning"
+    priority = 24
+    cause = "scheduler.step() is missing, or stands in a branch that is not taken"
+    advice = "step the schedule after the optimizer's step, or once an epoch where it counts epochs; or do not make it"
+
+    def __init__(self) -> None:
+        self._made: dict[str, Call] = {}
+        self._stepped: set[str] = set()
+        self._rates: dict[str, float | None] = {}  # by group
+        self._moved: set[str] = set()  # optimizers of which a rate has changed
+        self._begun: dict[str, int] = {}  # by loader that is trained with: how often its data was begun with
+        self._trained: set[str] = set()
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for call in window.named("scheduler.new"):
+            self._made.setdefault(str((call.args or {}).get("optimizer")), call)
+        for call in window.named("scheduler.step"):
+            self._stepped.update(str((told or {}).get("optimizer")) for told in (call.args, call.result))
+        for call in window.named("loop"):
+            self._begun[call.object] = self._begun.get(call.object, 0) + 1
+        self._trained.update(fetch.batch.loader for fetch in fetches_of(window) if fetch.trained)
+        for number in window.numbers:
+            if number.name == "lr":
+                owner = number.object.rpartition(".")[0]
+                if self._rates.setdefault(number.object, number.value) != number.value:
+                    self._moved.add(owner)
+        for note in window.notes.get("end", ()):
+            yield from self._judge(note.get("how") == "exit")
+
+    def _judge(self, ended: bool) -> Iterator[Example]:
+        passes = max((self._begun.get(loader, 0) - 1 for loader in self._trained), default=0)
+        trains = {name.rpartition(".")[0] for name in self._rates}
+        for optimizer, call in self._made.items():
+            if optimizer not in trains:
+                continue
+            wrong = ended and passes >= _PASSES and optimizer not in self._stepped | self._moved
+            yield Example(
+                (),
+                not wrong,
+                {"scheduler": call.object},
+                variables=(call.object, optimizer) if wrong else (),
+                expected="steps of the schedule" if wrong else None,
+                seen=f"none in {passes} passes through the data and more, at one rate" if wrong else None,
+                call=call,
+                detail=f"{call.object} was made for {optimizer} and never stepped" if wrong else "",
+            )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run(("scheduler.step StepLR", {"args": {"optimizer": "optimizer0:SGD"}}))
+        yield _run(rate=0.001)  # the program sets the rate by itself
+        yield _run(how="signal")
+        yield _run(loops=_PASSES)
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run()
+
+
+def _run(*last: object, rate: float = 0.0, how: str = "exit", loops: int = _PASSES + 1) -> list[Window]:
+    """Passes through the data in steps at a rate, which falls by so much with each pass; what stands last ends each of them."""
+    mini = Mini({"model.weight": {}})
+    windows = [mini.window(("scheduler.new StepLR", {"args": {"optimizer": "optimizer0:SGD"}}))]
+    for epoch, number in [(epoch, number) for epoch in range(loops) for number in range(2)]:
+        rows = [
+            *(["loop loader0"] if not number else []),
+            ("fetch loader0", {"args": {"epoch": epoch, "fetch": number}}),
+            ("batch", {"epoch": epoch, "fetch": number}),
+            *("forward model", "backward"),
+            ("scalar", "lr", "optimizer0:SGD.0", 0.1 - rate * epoch),
+            "step optimizer0:SGD",
+            *(last if number else ()),
+        ]
+        windows.append(mini.window(*rows))
+    return [*windows, mini.window(("note", "end", {"how": how}))]
