@@ -1,4 +1,4 @@
-"""Of which label the program tells a network that what it was given is, and whether another network made that.
+"""The labels that a network is given for its verdicts, and whether another network is trained through them.
 
 Looked at are losses of one verdict for each sample, in the first few calls of each place, whose numbers came out of the
 last layer of a network alone: what compares two verdicts with one another says of neither what it should be.

@@ -18,9 +18,9 @@ class SchedulesAreStepped(Relation):
 
     Where ``scheduler.step()`` is missing, or stands in a branch that is not taken, nothing complains: the rate keeps its
     first value, which of a warm-up or a one-cycle schedule is a small share of the one that was meant.
-    Judged at the end of a program that ended by itself, of optimizers that stepped and went through the data of their loader
-    three times and more, of which no schedule was ever stepped although one was made, and whose rate was the same all
-    the while: what brings the rate on in another way is no violation, nor is a second schedule that takes the place of the
+    Judged at the end of a program that ended by itself, of optimizers that stepped, of which no schedule was ever stepped
+    although one was made and the training then went through the data of its loader three times and more, and whose rate was
+    the same all the while: what brings the rate on in another way is no violation, nor is a second schedule that takes the place of the
     first.
     """
 
@@ -35,7 +35,7 @@ class SchedulesAreStepped(Relation):
     advice = "step the schedule after the optimizer's step, or once an epoch where it counts epochs; or do not make it"
 
     def __init__(self) -> None:
-        self._made: dict[str, Call] = {}
+        self._made: dict[str, tuple[Call, dict[str, int]]] = {}  # and how often the data of each loader was begun with
         self._stepped: set[str] = set()
         self._rates: dict[str, float | None] = {}  # by group
         self._moved: set[str] = set()  # optimizers of which a rate has changed
@@ -43,12 +43,12 @@ class SchedulesAreStepped(Relation):
         self._trained: set[str] = set()
 
     def see(self, window: Window) -> Iterator[Example]:
-        for call in window.named("scheduler.new"):
-            self._made.setdefault(str((call.args or {}).get("optimizer")), call)
         for call in window.named("scheduler.step"):
             self._stepped.update(str((told or {}).get("optimizer")) for told in (call.args, call.result))
         for call in window.named("loop"):
             self._begun[call.object] = self._begun.get(call.object, 0) + 1
+        for call in window.named("scheduler.new"):  # it comes last in its iteration
+            self._made.setdefault(str((call.args or {}).get("optimizer")), (call, dict(self._begun)))
         self._trained.update(fetch.batch.loader for fetch in fetches_of(window) if fetch.trained)
         for number in window.numbers:
             if number.name == "lr":
@@ -59,11 +59,11 @@ class SchedulesAreStepped(Relation):
             yield from self._judge(note.get("how") == "exit")
 
     def _judge(self, ended: bool) -> Iterator[Example]:
-        passes = max((self._begun.get(loader, 0) - 1 for loader in self._trained), default=0)
         trains = {name.rpartition(".")[0] for name in self._rates}
-        for optimizer, call in self._made.items():
+        for optimizer, (call, begun) in self._made.items():
             if optimizer not in trains:
                 continue
+            passes = max((self._begun.get(one, 0) - begun.get(one, 1) for one in self._trained), default=0)
             wrong = ended and passes >= _PASSES and optimizer not in self._stepped | self._moved
             yield Example(
                 (),
@@ -82,16 +82,20 @@ class SchedulesAreStepped(Relation):
         yield _run(rate=0.001)  # the program sets the rate by itself
         yield _run(how="signal")
         yield _run(loops=_PASSES)
+        yield _run(late=True)  # a second phase had only begun
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run()
 
 
-def _run(*last: object, rate: float = 0.0, how: str = "exit", loops: int = _PASSES + 1) -> list[Window]:
+def _run(
+    *last: object, rate: float = 0.0, how: str = "exit", loops: int = _PASSES + 1, late: bool = False
+) -> list[Window]:
     """Passes through the data in steps at a rate, which falls by so much with each pass; what stands last ends each of them."""
     mini = Mini({"model.weight": {}})
-    windows = [mini.window(("scheduler.new StepLR", {"args": {"optimizer": "optimizer0:SGD"}}))]
+    new = ("scheduler.new StepLR", {"args": {"optimizer": "optimizer0:SGD"}})
+    windows = [] if late else [mini.window(new)]
     for epoch, number in [(epoch, number) for epoch in range(loops) for number in range(2)]:
         rows = [
             *(["loop loader0"] if not number else []),
@@ -102,5 +106,5 @@ def _run(*last: object, rate: float = 0.0, how: str = "exit", loops: int = _PASS
             "step optimizer0:SGD",
             *(last if number else ()),
         ]
-        windows.append(mini.window(*rows))
+        windows.append(mini.window(*rows, *([new] if late and epoch and number else [])))
     return [*windows, mini.window(("note", "end", {"how": how}))]
