@@ -152,6 +152,7 @@ def _run(job: Job, more: dict[str, str], out: Path) -> NoReturn:
     for name in [name for name in sys.modules if name.split(".")[0] in ("preflight", "healthy_programs")]:
         del sys.modules[name]
     sys.argv = [str(job.file), *job.arguments]
+    sys.orig_argv = [sys.executable, *sys.argv]  # by which the recorder knows what the program is called
     sys.path[0] = str(job.file.parent)
     code = 0
     try:

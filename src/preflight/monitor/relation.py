@@ -86,7 +86,6 @@ class Relation:
         priority: Which of several violations of one cause is the root: the lowest number.
         asked: Fields of a context of which a learnt statement claims nothing for values that were never seen.
         learns: Whether invariants about named subjects are learnt from runs; otherwise only the general statement is.
-        shared: Whether what programs with different models agree in is said of every program.
         least: In how many iterations a named subject was seen at least: what happens once or twice in a run is no rule of it.
         support: On how many examples what is learnt of a named subject rests at least.
         predicted: Whether it is in force only where a prediction names what must hold: it is neither general nor learnt.
@@ -111,7 +110,6 @@ class Relation:
     priority: ClassVar[int] = 50
     asked: ClassVar[tuple[str, ...]] = ()
     learns: ClassVar[bool] = False
-    shared: ClassVar[bool] = True
     least: ClassVar[int] = 3
     support: ClassVar[int] = 4
     predicted: ClassVar[bool] = False

@@ -1,10 +1,11 @@
 """Scopes: whose habits a learnt statement tells, so that another program is not held to them.
 
 How often a loop clips, or in which mode it calls its model, is a habit of one program. What was learnt of it is said of
-the models that it trains: by the classes of the modules that the program calls, and of the layers in them. Names of
-variables would not do, because half of all programs call theirs ``model``; sizes and seeds do not count, so that the
+the training of the same models by the same script: by the classes of the modules that the program calls, and of the
+layers in them, by the names of the parameters, and by what the script is called. One model of a library is trained by
+many scripts, and many scripts have one name, so that neither would do alone; sizes and seeds do not count, so that the
 same program with another width, length or seed is in the same scope. Where all models are of PyTorch's own classes, the
-classes of the optimizers and the loss functions of the first backward pass are told, too, and what the script is called.
+classes of the optimizers and the loss functions of the first backward pass are told, too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -28,11 +29,12 @@ _OWN = frozenset(
 """Classes of PyTorch's own, which say little about a program; of these the layers are counted, too."""
 _VERSIONS = frozenset(
     "bad bug buggy broken wrong faulty good ok correct clean fixed fix twin healthy reference ref baseline original orig old new "
-    "train training trainer main script program".split()
+    "train training trainer main script scripts program code src examples bugs runs".split()
 )
 """Words of a script's name that tell versions of one program apart, or nothing at all."""
 _COUNTED = frozenset("run runs seed v version copy try attempt".split())
 """Words whose numbers tell runs of one program apart."""
+_DIRECTORIES = re.compile(r"[/\\]")
 _LOSSES = ("NllLoss", "BinaryCrossEntropy", "MseLoss", "SmoothL1Loss", "L1Loss", "HuberLoss", "KlDiv", "CtcLoss")
 
 
@@ -73,20 +75,6 @@ def precision_of(window: Window) -> str:
     return variables.precision
 
 
-def parts_of(window: Window) -> str:
-    """The parameters of the models that are trained, by a digest of their names without the numbers in them.
-
-    Two programs whose models have the same classes rarely call all of their parameters the same; one program does in every size.
-    """
-    variables = window.run.variables
-    if variables.parts is None:
-        roots = window.run.trained()
-        names = {pattern_of(one.name) for one in variables.values() if one.kind == "parameter" and one.root in roots}
-        digest = hashlib.blake2s("\n".join(sorted(names)).encode(), digest_size=4).hexdigest()
-        variables.parts = f"the same {f'{len(names)} kinds' if len(names) > 1 else 'kind'} of parameters ({digest})"
-    return variables.parts
-
-
 def processes_of(window: Window) -> str:
     """Whether one process trains or several do, for contexts: how many there are is a setting."""
     return "one" if window.run.world == 1 else "several"
@@ -101,7 +89,8 @@ def _scope(run: Run) -> str:
             if one.optimizer >= 0:
                 held.setdefault(one.root, Counter())[one.module or "tensor"] += 1
     if not held:  # no optimizer: the program makes its steps by hand, and of its models the classes are known
-        return " + ".join(sorted(set(run.classes.values()))) or "nothing"
+        models = " + ".join(sorted(set(run.classes.values())))
+        return _whole(run, models, layers, _OWN.issuperset(run.classes.values())) if models else "nothing"
     told: set[str] = set()
     plain = True
     for root, found in held.items():
@@ -111,28 +100,61 @@ def _scope(run: Run) -> str:
         plain = plain and not own
         named = layers[root] if own else found
         told.add(_model(kind, tuple(sorted(named.items()))))
+    models = _whole(run, " + ".join(sorted(told)), held, plain)
     # Many programs are made of plain models alone: by what trains them, and for which loss, they are told apart.
-    models = " + ".join(sorted(told))
-    if not plain:
-        return models
-    more, name = [*sorted(run.optimizers), *filter(None, [run.losses])], program_of(run.begin.get("argv") or ())
-    return models + (f" for {' and '.join(more)}" if more else "") + (f" by {name}" if name else "")
+    more = [*sorted(run.optimizers), *filter(None, [run.losses])] if plain else []
+    return models + (f" for {' and '.join(more)}" if more else "")
 
 
-def program_of(argv: Sequence[str]) -> str:
+def _whole(run: Run, models: str, roots: Container[str], plain: bool) -> str:
+    """Models with what their parameters are called, and what the script is.
+
+    A script that is called as many are is called by its folder where all models are plain; with a model of its own class it
+    is known well enough, and a copy of it in another folder is the same program.
+    """
+    name = program_of(run.begin.get("argv") or (), str(run.begin.get("directory") or "") if plain else None)
+    return f"{models}, {_names(run, roots)}" + (f", by {name}" if name else "")
+
+
+def _names(run: Run, roots: Container[str]) -> str:
+    """What the parameters of models are called, by a digest of their names without the numbers in them.
+
+    Two programs whose models have the same classes rarely call all of their parameters the same; one program does in every size.
+    """
+    held = (one for one in run.variables.values() if one.kind == "parameter" and one.root in roots)
+    names = sorted({pattern_of(one.name) for one in held})
+    digest = hashlib.blake2s("\n".join(names).encode(), digest_size=4).hexdigest()
+    return f"{len(names)} {'name' if len(names) == 1 else 'names'} of parameters ({digest})"
+
+
+def program_of(argv: Sequence[str], directory: str | None = None) -> str:
     """What a program is called, without words and numbers that tell one version or run of it from another; may be empty.
 
     Args:
         argv: The command line: an interpreter, a script or ``-m`` and a module, and what they are given.
+        directory: The folder in which it was started, where a script that is called as many are (``train.py``, ``main.py``)
+            is to be called what its folder is.
     """
     words = [str(one) for one in argv]
     script = next((one for one in words if one.endswith(".py")), "")
-    if "-m" in words[:-1]:
-        script = words[words.index("-m") + 1]
-    name = re.split(r"[/\\]", script.removesuffix(".py"))[-1].rpartition(".")[2].lower()
+    before = words[: words.index(script)] if script else words
+    if "-m" in before[:-1]:  # behind a script, -m is an option of the script
+        parts = before[before.index("-m") + 1].split(".")
+    elif script:
+        parts = _DIRECTORIES.split(script.removesuffix(".py"))
+        if directory is not None and parts[0] and not parts[0].endswith(":"):
+            parts = [*_DIRECTORIES.split(directory), *parts]
+    else:
+        parts = []
+    if directory is None:
+        parts = parts[-1:]
+    return next((told for told in map(_without_versions, reversed(parts)) if told), "")
+
+
+def _without_versions(name: str) -> str:
     kept: list[str] = []
     counted = False
-    for word, number in re.findall(r"(?=[a-z0-9])([a-z]*)([0-9]*)", name):
+    for word, number in re.findall(r"(?=[a-z0-9])([a-z]*)([0-9]*)", name.lower()):
         dropped = word in _COUNTED or (counted and not word)
         if not dropped:
             kept += [part for part in ("" if word in _VERSIONS else word, number.lstrip("0")) if part]

@@ -172,14 +172,13 @@ class Variables(dict[int, Variable]):
         self.alike: dict[str, str | None] = {}
         self.scope: str | None = None
         self.precision: str | None = None
-        self.parts: str | None = None
 
     def __setitem__(self, ident: int, variable: Variable) -> None:
         super().__setitem__(ident, variable)
         self.changes += 1
         self.roots.clear()
         self.alike.clear()
-        self.scope = self.precision = self.parts = None
+        self.scope = self.precision = None
 
 
 class Run:

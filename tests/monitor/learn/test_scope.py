@@ -8,7 +8,7 @@ import pytest
 
 from preflight.monitor.judging.engine import Engine
 from preflight.monitor.judging.examples import Examples
-from preflight.monitor.learn.crossrun import LEAST_PROGRAMS, learn
+from preflight.monitor.learn.crossrun import learn
 from preflight.monitor.learn.evidence import Observed
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import relations
@@ -48,22 +48,37 @@ def alarms(invariants: list[Invariant], windows: Iterator[Window]) -> set[str]:
     return {one.relation for one in engine.violations()}
 
 
+def models(window: Window) -> str:
+    """The scope without what the parameters are called."""
+    return scope_of(window).partition(", 1 name")[0].partition(", 2 names")[0]
+
+
 def test_the_scope_is_the_models_that_are_trained_whatever_their_size() -> None:
     one, wider = (list(training("Net", layers=layers)) for layers in (1, 2))
-    assert scope_of(one[0]) == scope_of(wider[0]) == "Net of Linear"
-    assert scope_of(next(training("Sequential", layers=2))) == "Sequential of 2 Linear for SGD"
+    assert scope_of(one[0]) == scope_of(wider[0]) == "Net of Linear, 1 name of parameters (2ddbe8a5)"
+    assert scope_of(next(training("Sequential", layers=2))).startswith("Sequential of 2 Linear, 1 name of parameters")
+    assert scope_of(next(training("Sequential", layers=2))).endswith(" for SGD")
+
+
+def test_models_of_one_class_are_told_apart_by_the_names_of_their_parameters() -> None:
+    def told(*names: str) -> str:
+        window = Mini({name: {} for name in names}).window(("forward model", {"args": {"type": "Net"}}), "backward")
+        return scope_of(window)
+
+    assert told("model.0.weight", "model.1.weight") == told("model.0.weight")
+    assert told("model.0.weight", "model.0.bias") != told("model.0.weight")
 
 
 def test_a_layer_that_no_optimizer_has_is_in_the_scope_of_a_model_of_its_own_class() -> None:
     mini = Mini({"model.body": {"module": "Linear"}, "model.head": {"module": "Adapter", "optimizer": -1}})
     for kind, scope in (("Net", "Net of Adapter, Linear"), ("Sequential", "Sequential of 1 Linear")):
-        assert scope_of(mini.window(("forward model", {"args": {"type": kind}}), "backward")) == scope
+        assert models(mini.window(("forward model", {"args": {"type": kind}}), "backward")) == scope
 
 
 def test_a_program_that_makes_its_steps_by_hand_has_the_scope_of_the_models_that_it_calls() -> None:
     mini = Mini()
     assert scope_of(mini.window("backward")) == "nothing"
-    assert scope_of(mini.window(("forward model", {"args": {"type": "Net"}}), "backward")) == "Net"
+    assert scope_of(mini.window(("forward model", {"args": {"type": "Net"}}), "backward")).startswith("Net, 0 names")
 
 
 def test_a_habit_of_one_program_is_not_asked_of_another() -> None:
@@ -73,29 +88,24 @@ def test_a_habit_of_one_program_is_not_asked_of_another() -> None:
     assert not alarms(learnt, training("Other", "clip_grad_norm", times=3))
 
 
-def test_what_several_programs_share_is_asked_of_all() -> None:
-    names = [f"Net{number}" for number in range(LEAST_PROGRAMS)]
-    shared = learn(observed(*map(training, names)), KINDS).invariants
-    assert shared
-    assert not any("model" in one.subject for one in shared if KINDS[one.relation].shared)
-    assert all("model" in one.subject for one in shared if not KINDS[one.relation].shared)
-    assert alarms(shared, training("Other", "clip_grad_norm", times=3)) == {"calls-per-step"}
-    runs = observed(*map(training, names[1:]), training("Other", "clip_grad_norm"))
-    apart = learn(runs, KINDS).invariants
-    assert not alarms(apart, training("Another", "clip_grad_norm", times=3))
+def test_a_habit_of_many_programs_is_not_asked_of_another_one() -> None:
+    many = learn(observed(*(training(f"Net{number}") for number in range(5))), KINDS).invariants
+    assert many
+    assert all("model" in one.subject for one in many)
+    assert not alarms(many, training("Other", "clip_grad_norm", times=9))
 
 
 def test_each_thing_is_said_once() -> None:
     learnt = learn(observed(training("Net")), KINDS).invariants
     said = sorted(one.text.partition(" (in")[0] for one in learnt)
     assert said == [
-        "all of model is trained by an optimizer, when what is trained is the same kind of parameters (2ddbe8a5)",
+        "all of model is trained by an optimizer",
         "backward comes before each clip_grad_norm_ of SGD",
         "backward occurs once between two steps of SGD",
         "clip_grad_norm_ occurs once between two steps of SGD",
         "fetch comes before each forward of SGD",
         "forward comes before each backward of SGD",
-        "model is run with gradients in the first iterations, when what is trained is the same kind of parameters (2ddbe8a5)",
+        "model is run with gradients in the first iterations",
         "model is trained in training mode",
         "zero_grad comes before the first backward of SGD",
         "zero_grad occurs once between two steps of SGD",
@@ -103,28 +113,60 @@ def test_each_thing_is_said_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "name"),
+    ("argv", "directory", "name"),
     [
-        (["python", "train.py"], ""),
-        (["python", "-u", "cases/case_03_bug.py", "--epochs", "3"], "case_3"),
-        (["python", "case_03_fixed.py"], "case_3"),
-        (["python", "skip-gram_v2.py"], "skip_gram"),
-        (["python", "run_1.py"], ""),
-        (["python", "moco_good_seed1.py"], "moco"),
-        (["python", "-m", "package.wgan"], "wgan"),
-        ([], ""),
+        (["python", "-u", "cases/case_03_bug.py", "--epochs", "3"], "/home/me", "case_3"),
+        (["python", "case_03_fixed.py"], "/home/me", "case_3"),
+        (["python", "skip-gram_v2.py"], "/home/me", "skip_gram"),
+        (["python", "moco_good_seed1.py"], "/home/me", "moco"),
+        (["python", "-m", "package.wgan"], "/home/me", "wgan"),
+        (["python", "-m", "package.train"], "/home/me", "package"),
+        (["python", "wgan.py", "-m", "large"], "/home/me", "wgan"),
+        (["python", "train.py"], "/home/me/gpt", "gpt"),
+        (["python", "src/train.py"], "/home/me/gpt", "gpt"),
+        (["python", "gpt/train.py"], "/home/me", "gpt"),
+        (["python", "/home/me/gpt/run_1/main.py"], "/elsewhere", "gpt"),
+        (["python", "C:\\me\\gpt\\train.py"], "C:\\elsewhere", "gpt"),
+        (["python", "run_1.py"], "/", ""),
+        (["python", "gpt/train.py"], None, ""),
+        (["python", "gpt/vae.py"], None, "vae"),
+        (["python", "-c", "train()"], "/home/me", ""),
+        ([], "/home/me", ""),
     ],
 )
-def test_a_program_is_called_the_same_in_each_of_its_versions(argv: list[str], name: str) -> None:
-    assert program_of(argv) == name
+def test_a_program_is_called_the_same_in_each_of_its_versions(
+    argv: list[str], directory: str | None, name: str
+) -> None:
+    assert program_of(argv, directory) == name
 
 
-def test_plain_models_are_told_apart_by_what_their_script_is_called() -> None:
-    def told(script: str, kind: str) -> str:
+@pytest.mark.parametrize("kind", ["Sequential", "Net"])
+def test_programs_are_told_apart_by_what_their_script_is_called(kind: str) -> None:
+    def told(script: str) -> str:
         window = next(training(kind))
         window.run.begin["argv"] = ["python", script]
         return scope_of(window)
 
-    assert told("moco_bug.py", "Sequential") == told("moco_fixed.py", "Sequential")
-    assert told("moco.py", "Sequential") != told("vae.py", "Sequential")
-    assert told("moco.py", "Net") == told("vae.py", "Net")
+    assert told("moco_bug.py") == told("moco_fixed.py")
+    assert told("moco.py") != told("vae.py")
+
+
+def test_a_copy_in_another_folder_is_the_same_program_where_its_model_tells_so() -> None:
+    def told(kind: str, folder: str) -> str:
+        window = next(training(kind))
+        window.run.begin.update(argv=["python", "train.py"], directory=f"/home/me/{folder}")
+        return scope_of(window)
+
+    assert told("Net", "one") == told("Net", "other")
+    assert told("Sequential", "one") != told("Sequential", "other")
+
+
+def test_one_model_that_another_script_trains_is_not_held_to_the_habits_of_the_first() -> None:
+    def by(script: str, *left_out: str) -> Iterator[Window]:
+        for window in training("Net", *left_out):
+            window.run.begin["argv"] = ["python", script]
+            yield window
+
+    learnt = learn(observed(by("pretrain.py")), KINDS).invariants
+    assert alarms(learnt, by("pretrain_v2.py", "clip_grad_norm")) == {"calls-per-step"}
+    assert not alarms(learnt, by("finetune.py", "clip_grad_norm"))

@@ -57,6 +57,7 @@ class Session:
 
     def __init__(self, settings: Settings, imports: Imports | None = None) -> None:
         self.imports = imports or Imports()
+        self._directory = os.getcwd()  # the program may go elsewhere before it says again who it is
         self.recorder = recorder = Recorder(settings, self._open)
         places.foreign(recorder.torch.__file__)
         self.patches = Patches(recorder)
@@ -179,7 +180,7 @@ class Session:
             platform.python_version(),
             str(recorder.torch.__version__),
             [str(word) for word in getattr(sys, "orig_argv", sys.argv)][:200],
-            os.getcwd(),
+            self._directory,
             VERSION,
         )
 

@@ -15,8 +15,6 @@ from preflight.vocabulary.invariant import Invariant
 
 MOST_FOLDS = 5
 """Into how many parts runs are put that are left out in turn."""
-LEAST_PROGRAMS = 3
-"""Programs with different models that agree in what is said of every program."""
 
 
 class Stable(NamedTuple):
@@ -63,10 +61,7 @@ def learn(
                 broken[name] = sum(cell.fails for cell in whole[name].table().values())
             continue
         of_runs = [run[name] for run in runs if name in run]
-        shared = _shared(kind, of_runs)
-        found += shared
-        known = {key_of(kind, one) for one in shared}
-        found += _of_programs(kind, whole[name], of_runs, known, least_runs, tally)
+        found += _of_programs(kind, whole[name], of_runs, least_runs, tally)
     without = without_following(without_implied(found), kinds)
     return Stable(without, tally["unstable"], tally["unconfirmed"], {name: n for name, n in broken.items() if n})
 
@@ -75,7 +70,6 @@ def _of_programs(
     kind: type[Relation],
     whole: Evidence,
     runs: Sequence[Evidence],
-    known: set[Subject],
     least_runs: int,
     tally: dict[str, int],
 ) -> list[Invariant]:
@@ -85,8 +79,6 @@ def _of_programs(
     scopes = Counter(scope for run in runs for scope in {_scope(kind, subject) for subject in run.subjects})
     for one in statements(kind, whole):
         subject = key_of(kind, one)
-        if subject[: len(kind.fields)] in known:
-            continue
         verdict = verdicts.get(subject)
         if verdict is None:
             least = min(least_runs, scopes[_scope(kind, subject)])
@@ -99,28 +91,6 @@ def _of_programs(
 def _scope(kind: type[Relation], subject: Subject) -> Any:
     """The models that a subject is of; None where it is not of certain ones."""
     return subject[-1] if len(subject) > len(kind.fields) else None
-
-
-def _shared(kind: type[Relation], runs: Sequence[Evidence]) -> list[Invariant]:
-    """Statements that programs with different models agree in: these are said of every program."""
-    if not kind.shared:
-        return []
-    tables: dict[Subject, dict[Any, Table]] = {}
-    windows: Counter[Subject] = Counter()
-    for run in runs:
-        for subject, seen in run.subjects.items():
-            if _scope(kind, subject) is not None:
-                bare = subject[:-1]
-                windows[bare] += seen.windows
-                of_scope = tables.setdefault(bare, {})
-                of_scope[subject[-1]] = _joined([of_scope.get(subject[-1], {}), seen.cells])
-    found: list[Invariant] = []
-    for bare, by_scope in tables.items():
-        if len(by_scope) >= LEAST_PROGRAMS and windows[bare] >= kind.least:
-            parts = list(by_scope.values())
-            if _agree(kind, bare, parts):
-                found += of_subject(kind, bare, _joined(parts), kind.support)
-    return found
 
 
 def _verdict(kind: type[Relation], subject: Subject, runs: Sequence[Evidence], least_runs: int) -> str:

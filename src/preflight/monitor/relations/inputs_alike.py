@@ -8,7 +8,6 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import parts_of
 from preflight.monitor.views.fetches import fetches_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
@@ -51,9 +50,7 @@ class InputsAlike(Relation):
     severity = "warning"
     priority = 46
     least = 2
-    asked = ("what_is_trained",)
     learns = True
-    shared = False
     bounded = True
     cause = "the data is normalised, scaled or drawn in another way than in the runs this was learnt from"
     advice = "look at the transforms of the data, in training and in evaluation, and at where it is drawn"
@@ -67,11 +64,11 @@ class InputsAlike(Relation):
         for seen in () if is_resumed(window) else window.tensors:
             call = calls.get(seen.call)
             if call is not None and seen.position == "in0":
-                yield from self._scale(call, seen, {"what_is_trained": parts_of(window)})
+                yield from self._scale(call, seen)
         if steps_of(window):
             yield from self._changes(window)
 
-    def _scale(self, call: Call, seen: Seen, context: dict[str, Any]) -> Iterator[Example]:
+    def _scale(self, call: Call, seen: Seen) -> Iterator[Example]:
         count = prod(seen.shape)
         if not seen.norm or not isfinite(seen.norm) or seen.requires_grad or "float" not in seen.dtype:
             return
@@ -90,7 +87,7 @@ class InputsAlike(Relation):
         if not training:
             told = logs[0] - told
         value = round(2.0 ** (round(_SCALES[what][0] * told) / _SCALES[what][0]), 6)
-        yield Example((name, what), True, context, (call.object,), call=call, value=value)
+        yield Example((name, what), True, {}, (call.object,), call=call, value=value)
 
     def _changes(self, window: Window) -> Iterator[Example]:
         calls = {f"forward:{call.object}": call for call in window.named("forward") if call.context.startswith("grad")}
@@ -107,9 +104,8 @@ class InputsAlike(Relation):
             bits.append(batch.bits[0])
             same = len(set(bits)) == 1
             if len(bits) >= (_ROW if same else _LOOKS) and not (same and _of_one_batch(window)):
-                context = {"what_is_trained": parts_of(window)}
                 value = _SAME if same else _DIFFER
-                yield Example((name, "input"), True, context, (call.object,), call=call, value=value)
+                yield Example((name, "input"), True, {}, (call.object,), call=call, value=value)
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:

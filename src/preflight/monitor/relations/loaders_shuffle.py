@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import parts_of, processes_of
+from preflight.monitor.scope import processes_of
 from preflight.monitor.views.fetches import fetches_of
 from preflight.monitor.window import Window
 
@@ -29,9 +29,8 @@ class LoadersShuffle(Relation):
     wakes = frozenset({"batch"})
     severity = "warning"
     priority = 45
-    asked = ("processes", "what_is_trained")
+    asked = ("processes",)
     learns = True
-    shared = False
     cause = "shuffle=True or the sampler is missing where the loader is made"
     advice = "look at how the loader is made, and at what it is given for its order"
 
@@ -45,7 +44,7 @@ class LoadersShuffle(Relation):
             which = self._places.setdefault(name, len(self._places))
             times = self._times[name] = self._times.get(name, 0) + 1
             if times <= _EARLY and order in ("random", "sequential"):
-                context = {"processes": processes_of(window), "what_is_trained": parts_of(window)}
+                context = {"processes": processes_of(window)}
                 yield Example((which,), True, context, (name,), value=order)
 
     @classmethod

@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import parts_of, processes_of
+from preflight.monitor.scope import processes_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window
@@ -44,9 +44,8 @@ class LossesEndAlike(Relation):
     wakes = frozenset({"backward", "step", "load_state_dict"})
     severity = "warning"
     priority = 40
-    asked = ("passes", "scaled", "processes", "what_is_trained")
+    asked = ("passes", "scaled", "processes")
     learns = True
-    shared = False
     cause = "the loss is put together in another way than in the runs this was learnt from"
     advice = "compare what is done with the output of the model before backward() with a correct run"
 
@@ -95,7 +94,6 @@ class LossesEndAlike(Relation):
                     "passes": "several" if place in self._several else "one",
                     "scaled": self._scaled,
                     "processes": processes_of(window),
-                    "what_is_trained": parts_of(window),
                 }
                 yield Example((self._places[place],), True, context, ("loss",), call=call, value=" ".join(end))
 

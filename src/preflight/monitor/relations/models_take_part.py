@@ -7,7 +7,6 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import parts_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
@@ -35,9 +34,7 @@ class ModelsTakePart(Relation):
     wakes = frozenset({"step", "backward", "load_state_dict"})
     severity = "warning"
     priority = 37
-    asked = ("what_is_trained",)
     learns = True
-    shared = False
     bounded = True
     cause = "a model is left out, or another one is called in its place"
     advice = "look at where the program called the model that is named"
@@ -59,10 +56,7 @@ class ModelsTakePart(Relation):
         if self._times < _SINCE or not self._ever:
             return
         value = f"{_listed(self._always)}{_BESIDE}{_listed(self._ever)}"
-        context = {"what_is_trained": parts_of(window)}
-        yield Example(
-            ("training",), True, context, tuple(sorted(self._ever)), call=window.named("step")[-1], value=value
-        )
+        yield Example(("training",), True, {}, tuple(sorted(self._ever)), call=window.named("step")[-1], value=value)
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Premise, Relation
-from preflight.monitor.scope import parts_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import Step, steps_of
@@ -48,9 +47,7 @@ class ParametersAlike(Relation):
     wakes = frozenset({"step", "backward", "load_state_dict"})
     severity = "warning"
     priority = 39
-    asked = ("what_is_trained",)
     learns = True
-    shared = False
     least = 2
     support = 2
     cause = "parameters are frozen, left out of the optimizer, cut off from the loss or overwritten, other than in the runs this was learnt from"
@@ -83,17 +80,16 @@ class ParametersAlike(Relation):
         return looks
 
     def _as_at_first(
-        self, what: str, told: Iterable[tuple[str, str, tuple[str, ...]]], step: Step, window: Window
+        self, what: str, told: Iterable[tuple[str, str, tuple[str, ...]]], step: Step
     ) -> Iterator[Example]:
         """What is told of parameters while it is as it was at the first look: what comes after is a plan's."""
-        context = {"what_is_trained": parts_of(window)}
         for pattern, found, names in told:
             if self._first.setdefault((pattern, what), found) == found:
-                yield Example((pattern, what), True, context, names, call=step.call, value=found)
+                yield Example((pattern, what), True, {}, names, call=step.call, value=found)
 
     def _roles(self, window: Window, step: Step) -> Iterator[Example]:
         told = [(one.name, _role(one)) for one in window.run.variables.values() if one.kind == "parameter"]
-        yield from self._as_at_first("role", _together(told), step, window)
+        yield from self._as_at_first("role", _together(told), step)
 
     def _gradients(self, window: Window, step: Step) -> Iterator[Example]:
         assert step.gradients is not None
@@ -114,7 +110,7 @@ class ParametersAlike(Relation):
                 # Of a part whose parameters differ, those that get none are named, or the rest of which less is known.
                 odd = words.get(_GETS_NONE) or words.get(_UNKNOWN) or []
                 names = tuple(odd[:_MOST_NAMES]) if word == _VARIED else (part.removeprefix(_ALL),)
-                yield from self._as_at_first("gradients", [(part, word, names)], step, window)
+                yield from self._as_at_first("gradients", [(part, word, names)], step)
 
     def _movement(self, window: Window, steps: list[Step]) -> Iterator[Example]:
         for step in steps:
@@ -137,12 +133,11 @@ class ParametersAlike(Relation):
             before, steps = self._known.get(ident, (0, None))
             if steps == done:
                 told.append((window.run.name(ident), _RESTS if bits == before else _MOVES))
-        context = {"what_is_trained": parts_of(window)}
         for pattern, found, names in _together(told):
             past = self._past_of.setdefault(pattern, [])
             past.append(found)
             if _SAME <= len(past) <= _EARLY + _SAME and len(set(past)) == 1:
-                yield Example((pattern, "between steps"), True, context, names, call=step.call, value=found)
+                yield Example((pattern, "between steps"), True, {}, names, call=step.call, value=found)
 
     @classmethod
     def follows_from(cls, subject: Mapping[str, Any]) -> Iterator[tuple[Premise, ...]]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import parts_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
@@ -40,9 +39,7 @@ class PassesAlike(Relation):
     priority = 38
     least = 2
     support = 2
-    asked = ("what_is_trained",)
     learns = True
-    shared = False
     cause = "eval(), train(), no_grad() or detach() stands in another place than in the runs this was learnt from"
     advice = "look at the mode of the model, and at the context in which it is called"
 
@@ -54,14 +51,14 @@ class PassesAlike(Relation):
         passes: dict[str, list[Call]] = {}
         for call in window.named("forward"):
             passes.setdefault(pattern_of(call.object), []).append(call)
-        stepped, context = not is_resumed(window) and bool(steps_of(window)), {"what_is_trained": parts_of(window)}
+        stepped = not is_resumed(window) and bool(steps_of(window))
         for name, calls in passes.items():
-            yield from self._modes(name, calls, context)
+            yield from self._modes(name, calls)
             if stepped:
-                yield from self._recorded(name, calls, context)
+                yield from self._recorded(name, calls)
 
     @staticmethod
-    def _modes(name: str, calls: list[Call], context: dict[str, Any]) -> Iterator[Example]:
+    def _modes(name: str, calls: list[Call]) -> Iterator[Example]:
         for call in [call for call in calls if not call.context.startswith("grad")][:_MOST]:
             told = call.args or {}
             if not told.get("training"):
@@ -72,9 +69,9 @@ class PassesAlike(Relation):
                 value += " with norms of the batch" if told.get("norms") and not told.get("norm") else ""
             else:
                 continue
-            yield Example((name, "mode"), True, context, (call.object,), call=call, value=value)
+            yield Example((name, "mode"), True, {}, (call.object,), call=call, value=value)
 
-    def _recorded(self, name: str, calls: list[Call], context: dict[str, Any]) -> Iterator[Example]:
+    def _recorded(self, name: str, calls: list[Call]) -> Iterator[Example]:
         times = self._times[name] = self._times.get(name, 0) + 1
         recorded = [call for call in calls if call.context.startswith("grad")]
         if recorded:
@@ -84,7 +81,7 @@ class PassesAlike(Relation):
             return
         value = "with gradients" if ever else "without gradients"
         call = (recorded or calls)[0]
-        yield Example((name, "gradients"), True, context, (call.object,), call=call, value=value)
+        yield Example((name, "gradients"), True, {}, (call.object,), call=call, value=value)
 
     @classmethod
     def trivial(cls, subject: Mapping[str, Any]) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import parts_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.window import Call, Window
 
@@ -34,9 +33,7 @@ class SchedulesAdvance(Relation):
     wakes = frozenset({"step", "loop", "fetch", "backward", "load_state_dict", "scheduler.step"})
     severity = "warning"
     priority = 47
-    asked = ("what_is_trained",)
     learns = True
-    shared = False
     bounded = True
     least = 2
     support = 2
@@ -64,8 +61,7 @@ class SchedulesAdvance(Relation):
             elif call.name == "fetch":
                 self._loader = call.object
             elif call.name == "loop" and self._again(call):
-                context = {"what_is_trained": parts_of(window)}
-                yield Example(("of the training",), True, context, (call.object,), call=call, value=self._told())
+                yield Example(("of the training",), True, {}, (call.object,), call=call, value=self._told())
 
     def _again(self, call: Call) -> bool:
         """Whether one of the first passes of the training through a loader is over."""
