@@ -88,6 +88,7 @@ class Relation:
         learns: Whether invariants about named subjects are learnt from runs; otherwise only the general statement is.
         least: In how many iterations a named subject was seen at least: what happens once or twice in a run is no rule of it.
         support: On how many examples what is learnt of a named subject rests at least.
+        runs: Of how many runs it is learnt at least: one cannot tell how far apart good runs lie.
         predicted: Whether it is in force only where a prediction names what must hold: it is neither general nor learnt.
         bounded: Whether a subject says more of a value than which ones are allowed: then ``expected_of`` is asked.
         unjudged: Why a prediction may be left without an answer, as the end of a sentence.
@@ -112,6 +113,7 @@ class Relation:
     learns: ClassVar[bool] = False
     least: ClassVar[int] = 3
     support: ClassVar[int] = 4
+    runs: ClassVar[int] = 1
     predicted: ClassVar[bool] = False
     bounded: ClassVar[bool] = False
     unjudged: ClassVar[str] = ""

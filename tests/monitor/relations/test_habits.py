@@ -188,14 +188,6 @@ def test_the_loss_of_an_actor_may_be_below_zero_though_it_never_was() -> None:
 
 
 def test_scales_and_models_of_several_runs_are_learnt_though_they_differ() -> None:
-    def observed(name: str, windows: list[Window]) -> Observed:
-        examples, found = Examples([KINDS[name]]), Observed()
-        for window in windows:
-            for _, judged, where in examples.see(window):
-                for example in judged:
-                    found.see(name, example, where.iteration, scope_of(where))
-        return found
-
     def given(size: float) -> list[Window]:
         mini, windows = Mini({"model.weight": {}}), []
         for _ in range(8):
@@ -225,3 +217,60 @@ def test_scales_and_models_of_several_runs_are_learnt_though_they_differ() -> No
             for window in windows:
                 engine.see(window)
             assert bool(engine.violations()) is expected
+
+
+def observed(name: str, windows: Iterable[Window]) -> Observed:
+    """What is seen of one run."""
+    examples, found = Examples([KINDS[name]]), Observed()
+    for window in windows:
+        for _, judged, where in examples.see(window):
+            for example in judged:
+                found.see(name, example, where.iteration, scope_of(where))
+    return found
+
+
+def broken_of_runs(name: str, runs: Iterable[Iterable[Window]], checked: Iterable[Window]) -> list[str]:
+    """What is said of a run by what was learnt of several others."""
+    engine = Engine(learn([observed(name, run) for run in runs], {name: KINDS[name]}).invariants)
+    for window in checked:
+        engine.see(window)
+    engine.finish()
+    return [f"{one.first_step}: {one.seen}, not {one.expected}" for one in engine.violations()]
+
+
+def losses(*values: float, each: int = 1, batch: int = 16, resumed: bool = False) -> list[Window]:
+    mini, windows = Mini({"model.weight": {}}), []
+    start = [("load_state_dict optimizer0:SGD", {"args": {"state": 2}})] if resumed else []
+    for number, value in enumerate(values):
+        told = [("loss", value), "backward"] * each
+        window = mini.window(*(start if not number else []), "forward model", *told, STEP)
+        given = {"object": "model", "position": "in0", "shape": (batch, 4), "call": window.named("forward")[0].q}
+        window.tensors = mini.window(("tensor", given)).tensors
+        windows.append(window)
+    return windows
+
+
+def test_of_one_run_nobody_knows_how_far_apart_good_ones_lie() -> None:
+    assert not broken_of_runs("magnitudes-alike", [losses(2, 2, 2)], losses(200, 200, 200))
+    assert broken_of_runs("magnitudes-alike", [losses(2, 2, 2)] * 2, losses(200, 200, 200)) == [
+        "2: about 2.2e+02, not about 2"
+    ]
+
+
+def test_a_run_may_lie_outside_of_others_by_as_much_as_these_lie_apart() -> None:
+    near, far = [losses(2, 2, 2), losses(2, 2, 2)], [losses(2, 2, 2), losses(2, 2, 2), losses(9, 9, 9)]
+    assert not broken_of_runs("magnitudes-alike", near, losses(3.9, 3.9, 3.9))
+    assert broken_of_runs("magnitudes-alike", near, losses(7.5, 7.5, 7.5))
+    wide = [losses(2, 2, 2), losses(3.5, 3.5, 3.5)] * 2
+    assert not broken_of_runs("magnitudes-alike", wide, losses(6.5, 6.5, 6.5))
+    assert broken_of_runs("magnitudes-alike", wide, losses(0.3, 0.3, 0.3))
+    assert not broken_of_runs("magnitudes-alike", far, losses(64, 64, 64)), "the runs do not agree"
+
+
+def test_first_losses_tell_nothing_where_a_setting_decides_over_their_size() -> None:
+    good = [losses(2, 2, 2)] * 2
+    assert not broken_of_runs("magnitudes-alike", good, losses(64, 64, 64, batch=512))
+    assert not broken_of_runs("magnitudes-alike", good, losses(64, 64, 64, each=4))
+    assert not broken_of_runs("magnitudes-alike", good, losses(64, 64, 64, resumed=True))
+    assert not broken_of_runs("magnitudes-alike", good, losses(64, 2, 2)), "it swings too much"
+    assert not broken_of_runs("magnitudes-alike", good, losses(0, 0, 0)), "nothing is of no size"

@@ -60,6 +60,8 @@ def learn(
             if not said:
                 broken[name] = sum(cell.fails for cell in whole[name].table().values())
             continue
+        if len(runs) < kind.runs:
+            continue
         of_runs = [run[name] for run in runs if name in run]
         found += _of_programs(kind, whole[name], of_runs, least_runs, tally)
     without = without_following(without_implied(found), kinds)
@@ -81,7 +83,7 @@ def _of_programs(
         subject = key_of(kind, one)
         verdict = verdicts.get(subject)
         if verdict is None:
-            least = min(least_runs, scopes[_scope(kind, subject)])
+            least = max(min(least_runs, scopes[_scope(kind, subject)]), kind.runs)
             verdict = verdicts[subject] = _verdict(kind, subject, runs, least)
         found += [one] if verdict == "stable" else []
         tally[verdict] += 1
