@@ -4,7 +4,8 @@ How often a loop clips, or in which mode it calls its model, is a habit of one p
 the training of the same models by the same script: by the classes of the modules that the program calls, and of the
 layers in them, by the names of the parameters, and by what the script is called. One model of a library is trained by
 many scripts, and many scripts have one name, so that neither would do alone; sizes and seeds do not count, so that the
-same program with another width, length or seed is in the same scope. Where all models are of PyTorch's own classes, the
+same program with another width, length or seed is in the same scope; options of the command line that turn a habit on or
+off (``--clip 0``, ``--amp``, ``--loss l1``) do. Where all models are of PyTorch's own classes, the
 classes of the optimizers and the loss functions of the first backward pass are told, too.
 """
 
@@ -34,6 +35,12 @@ _VERSIONS = frozenset(
 """Words of a script's name that tell versions of one program apart, or nothing at all."""
 _COUNTED = frozenset("run runs seed v version copy try attempt".split())
 """Words whose numbers tell runs of one program apart."""
+_HABITS = tuple(
+    "accum amp augment autocast bf16 clip dropout dtype ema fp16 freeze half lora loss precision schedule shuffle warmup".split()
+)
+"""What the names of options hold that decide over habits rather than over sizes."""
+_OFF = frozenset("0 false no none off".split())
+_OPTION = re.compile(r"(?P<name>-*[a-zA-Z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
 _DIRECTORIES = re.compile(r"[/\\]")
 _LOSSES = ("NllLoss", "BinaryCrossEntropy", "MseLoss", "SmoothL1Loss", "L1Loss", "HuberLoss", "KlDiv", "CtcLoss")
 
@@ -112,8 +119,14 @@ def _whole(run: Run, models: str, roots: Container[str], plain: bool) -> str:
     A script that is called as many are is called by its folder where all models are plain; with a model of its own class it
     is known well enough, and a copy of it in another folder is the same program.
     """
-    name = program_of(run.begin.get("argv") or (), str(run.begin.get("directory") or "") if plain else None)
-    return f"{models}, {_names(run, roots)}" + (f", by {name}" if name else "")
+    argv = run.begin.get("argv") or ()
+    name = program_of(argv, str(run.begin.get("directory") or "") if plain else None)
+    chosen = options_of(argv)
+    return (
+        f"{models}, {_names(run, roots)}"
+        + (f", by {name}" if name else "")
+        + (f", with {', '.join(chosen)}" if chosen else "")
+    )
 
 
 def _names(run: Run, roots: Container[str]) -> str:
@@ -149,6 +162,33 @@ def program_of(argv: Sequence[str], directory: str | None = None) -> str:
     if directory is None:
         parts = parts[-1:]
     return next((told for told in map(_without_versions, reversed(parts)) if told), "")
+
+
+def options_of(argv: Sequence[str]) -> tuple[str, ...]:
+    """The options of a command line that decide over habits, with what they are: on, off, or a word.
+
+    Of a number it is told whether it is zero (or, of what is accumulated, one), because how large it is, is a setting.
+    """
+    words = [str(one) for one in argv]
+    found: dict[str, str] = {}
+    for place, word in enumerate(words):
+        option = _OPTION.fullmatch(word)
+        if option is None or not (word.startswith("-") or option["value"] is not None):
+            continue
+        name = option["name"].lstrip("-").lower().replace("_", "-")
+        if any(part.startswith(_HABITS) for part in re.split(r"[-.]", name)):
+            after = words[place + 1] if place + 1 < len(words) else "-"
+            value = option["value"] if option["value"] is not None else "on" if after.startswith("-") else after
+            found[name] = _chosen(name, value.strip().lower())
+    return tuple(f"{name} {value}" for name, value in sorted(found.items()))
+
+
+def _chosen(name: str, value: str) -> str:
+    try:
+        number = float(value)
+    except ValueError:
+        return "off" if value in _OFF else "on" if value in ("true", "yes") else value
+    return "off" if number == 0 or (number == 1 and "accum" in name) else "on"
 
 
 def _without_versions(name: str) -> str:

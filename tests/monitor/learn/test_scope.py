@@ -12,7 +12,7 @@ from preflight.monitor.learn.crossrun import learn
 from preflight.monitor.learn.evidence import Observed
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import relations
-from preflight.monitor.scope import program_of, scope_of
+from preflight.monitor.scope import options_of, program_of, scope_of
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant
 
@@ -170,3 +170,33 @@ def test_one_model_that_another_script_trains_is_not_held_to_the_habits_of_the_f
     learnt = learn(observed(by("pretrain.py")), KINDS).invariants
     assert alarms(learnt, by("pretrain_v2.py", "clip_grad_norm")) == {"calls-per-step"}
     assert not alarms(learnt, by("finetune.py", "clip_grad_norm"))
+
+
+@pytest.mark.parametrize(
+    ("words", "chosen"),
+    [
+        ("train.py --epochs 3 --width 64 --seed 1 --gpu 0", ()),
+        ("train.py --clip 1.0 --lr 0.1", ("clip on",)),
+        ("train.py --clip=0.5 --lr 0", ("clip on",)),
+        ("train.py --grad_clip 0", ("grad-clip off",)),
+        ("train.py --no-clip --amp -v", ("amp on", "no-clip on")),
+        ("train.py --accumulate 1 --loss L1", ("accumulate off", "loss l1")),
+        ("train.py --accumulation-steps 8", ("accumulation-steps on",)),
+        ("train.py trainer.precision=bf16 model.width=8 ema=null", ("ema null", "trainer.precision bf16")),
+        ("train.py --shuffle False --example 3", ("shuffle off",)),
+        ("train.py clip", ()),
+    ],
+)
+def test_options_that_turn_habits_on_or_off_are_told_and_sizes_are_not(words: str, chosen: tuple[str, ...]) -> None:
+    assert options_of(["python", *words.split()]) == chosen
+
+
+def test_a_run_in_which_an_option_turned_a_habit_off_is_not_held_to_it() -> None:
+    def by(options: str, *left_out: str) -> Iterator[Window]:
+        for window in training("Net", *left_out):
+            window.run.begin["argv"] = ["python", "gpt.py", *options.split()]
+            yield window
+
+    learnt = learn(observed(by("--clip 1.0")), KINDS).invariants
+    assert alarms(learnt, by("--clip 0.5 --width 8", "clip_grad_norm")) == {"calls-per-step"}
+    assert not alarms(learnt, by("--clip 0", "clip_grad_norm"))

@@ -274,3 +274,43 @@ def test_first_losses_tell_nothing_where_a_setting_decides_over_their_size() -> 
     assert not broken_of_runs("magnitudes-alike", good, losses(64, 64, 64, resumed=True))
     assert not broken_of_runs("magnitudes-alike", good, losses(64, 2, 2)), "it swings too much"
     assert not broken_of_runs("magnitudes-alike", good, losses(0, 0, 0)), "nothing is of no size"
+
+
+def stepped(*counts: int, rest: int = 0, loader: bool = True, scaled: int = 0) -> list[Window]:
+    """Steps after so many passes, and at the end of the data after what is left over."""
+    mini = Mini({"model.weight": {}})
+    one = [*["fetch loader0"] * loader, "backward"]
+    begins, windows = ["loop loader0"] * loader, []
+    for _ in range(6):
+        for number, count in enumerate([*counts, *[rest] * bool(rest)]):
+            skips = ["scaler.step optimizer0:SGD"] * (scaled if number == 1 else 0)
+            windows.append(mini.window(*(begins if not number else []), *one * count, *skips, STEP))
+    return windows
+
+
+def test_a_condition_that_is_turned_round_steps_after_uneven_numbers_of_passes() -> None:
+    good = stepped(4, 4, 4, 4)
+    told = broken("passes-even", good, stepped(1, 1, 2, 1, 1, 2))
+    assert told
+    assert told[0].endswith("another number of passes")
+    assert not broken("passes-even", good, stepped(2, 2, 2, 2))
+    assert not broken("passes-even", good, stepped(4, 4, 4, rest=1)), "what is left over is less"
+    assert not broken("passes-even", stepped(4, 2, 4, 4), stepped(1, 1, 2, 1)), "it was no habit"
+    assert not broken("passes-even", good, stepped(1, 2, 1, scaled=2)), "a step was skipped"
+    loose = stepped(4, 4, 4, loader=False)
+    assert not broken("passes-even", loose, stepped(4, 4, 4, rest=1, loader=False)), "nobody sees where the data end"
+
+
+def test_forward_passes_are_passed_back_however_many_there_are() -> None:
+    def run(*calls: str) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        told = ("forward model", {"args": {"training": True}})
+        return [mini.window(*(told if call == "forward" else call for call in calls), STEP) for _ in range(8)]
+
+    each, last = run(*["forward", "backward"] * 4), run(*["forward"] * 4, "backward")
+    assert broken("forwards-passed-back", each, last) == ["0: several together or not at all"]
+    for other in (run("forward", "backward"), run(*["forward", "backward"] * 2)):
+        assert not broken("forwards-passed-back", each, other), "how many there are is a setting"
+        assert not broken("forwards-passed-back", other, run("forward", "backward"))
+    assert not broken("forwards-passed-back", last, each)
+    assert not broken("forwards-passed-back", run("forward", "backward"), last), "one pass tells nothing of several"
