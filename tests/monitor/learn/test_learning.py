@@ -116,6 +116,23 @@ def test_several_runs_must_agree() -> None:
     assert found.unconfirmed == 1
 
 
+def test_an_invariant_names_the_runs_that_spoke_of_it() -> None:
+    one, other, third = (run(Named, *rows) for rows in ([("a", 1, {})], [("a", 1, {}), ("b", 1, {})], [("b", 1, {})]))
+    found = learn([one, other, third], {"named": Named})
+    assert {found.speak[each.id]: each.subject["object"] for each in found.invariants} == {(0, 1): "a", (1, 2): "b"}
+
+
+def test_what_one_run_cannot_tell_is_learnt_of_as_many_as_it_takes() -> None:
+    class Ranged(Named):
+        runs = 2
+
+    one, silent = run(Ranged, ("a", 1, {})), run(Ranged, ("b", 1, {}))
+    assert not learn([one], {"named": Ranged}).invariants
+    assert not learn([one], {"named": Ranged}).unconfirmed, "no other run could have confirmed it"
+    assert not learn([one, silent], {"named": Ranged}).invariants
+    assert [each.subject for each in learn([one, one], {"named": Ranged}).invariants] == [{"object": "a", "value": 1}]
+
+
 def test_the_order_of_runs_does_not_matter() -> None:
     runs = [run(Named, ("a", 1, {"n": n}), ("b", n > 1, {"n": n})) for n in range(4)]
     assert learn(runs, {"named": Named}) == learn(runs[::-1], {"named": Named})

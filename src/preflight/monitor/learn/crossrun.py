@@ -25,12 +25,14 @@ class Stable(NamedTuple):
         unstable: How many statements were dropped because a run that was left out breaks what the others say.
         unconfirmed: How many were dropped because one run alone speaks of them.
         broken: Relations without names of subjects that no precondition saves: in how many examples they failed.
+        speak: By the id of an invariant, which runs gave something to judge of it.
     """
 
     invariants: list[Invariant]
     unstable: int
     unconfirmed: int
     broken: dict[str, int]
+    speak: dict[str, tuple[int, ...]]
 
 
 def learn(
@@ -65,7 +67,18 @@ def learn(
         of_runs = [run[name] for run in runs if name in run]
         found += _of_programs(kind, whole[name], of_runs, least_runs, tally)
     without = without_following(without_implied(found), kinds)
-    return Stable(without, tally["unstable"], tally["unconfirmed"], {name: n for name, n in broken.items() if n})
+    speak = {one.id: _speaking(kinds[one.relation], one, runs) for one in without}
+    return Stable(without, tally["unstable"], tally["unconfirmed"], {name: n for name, n in broken.items() if n}, speak)
+
+
+def _speaking(kind: type[Relation], one: Invariant, runs: Sequence[Mapping[str, Evidence]]) -> tuple[int, ...]:
+    """The runs that judged what an invariant says."""
+    subject = key_of(kind, one) if kind.learns else None
+    return tuple(
+        place
+        for place, run in enumerate(runs)
+        if kind.name in run and (subject is None or subject in run[kind.name].subjects)
+    )
 
 
 def _of_programs(

@@ -204,11 +204,15 @@ def _rows(work: Sequence[Part], reduced: Sequence[Reduced]) -> int:
 def _learnt(
     stable: Stable, folders: Sequence[TraceFolder], reduced: Sequence[Reduced], rows: int, failed: dict[str, str]
 ) -> Learnt:
-    runs = tuple(dict.fromkeys(folder.path.resolve().name for folder in folders))
     versions = {str(process.facts.get("torch")) for folder in folders for process in folder.processes if process.facts}
     torch = tuple(sorted(versions - {"None"}))
-    source = Provenance(origin="learnt", runs=runs, torch=torch)
-    found = [msgspec.structs.replace(one, source=source) for one in stable.invariants]
+    names = [folder.path.resolve().name for folder in folders]
+
+    def source(one: Invariant) -> Provenance:
+        spoke = dict.fromkeys(names[place] for place in stable.speak[one.id])
+        return Provenance(origin="learnt", runs=tuple(spoke), torch=torch)
+
+    found = [msgspec.structs.replace(one, source=source(one)) for one in stable.invariants]
     return Learnt(
         invariants=tuple(found),
         runs=tuple(str(Path(folder.path)) for folder in folders),
