@@ -1,12 +1,12 @@
 """Scopes: whose habits a learnt statement tells, so that another program is not held to them.
 
 How often a loop clips, or in which mode it calls its model, is a habit of one program. What was learnt of it is said of
-the training of the same models by the same script: by the classes of the modules that the program calls, and of the
-layers in them, by the names of the parameters, and by what the script is called. One model of a library is trained by
-many scripts, and many scripts have one name, so that neither would do alone; sizes and seeds do not count, so that the
-same program with another width, length or seed is in the same scope; options of the command line that turn a habit on or
-off (``--clip 0``, ``--amp``, ``--loss l1``) do. Where all models are of PyTorch's own classes, the
-classes of the optimizers and the loss functions of the first backward pass are told, too.
+the models that it trains: by the classes of the modules that the program calls, and of the layers in them, and by the
+names of the parameters. Sizes and seeds do not count, so that the same program with another width, length or seed is in
+the same scope; options of the command line that turn a habit on or off (``--clip 0``, ``--amp``, ``--loss l1``) do.
+A model of PyTorch's own classes, or of another library, is trained by many programs. Where there is no other, it is told,
+too, what the script is called, and with PyTorch's own the classes of the optimizers and the loss functions of the first
+backward pass.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +28,7 @@ _OWN = frozenset(
     "DistributedDataParallel DataParallel FullyShardedDataParallel".split()
 )
 """Classes of PyTorch's own, which say little about a program; of these the layers are counted, too."""
+_PLAIN = _OWN | {""}
 _VERSIONS = frozenset(
     "bad bug buggy broken wrong faulty good ok correct clean fixed fix twin healthy reference ref baseline original orig old new "
     "train training trainer main script scripts program code src examples bugs runs".split()
@@ -36,7 +37,7 @@ _VERSIONS = frozenset(
 _COUNTED = frozenset("run runs seed v version copy try attempt".split())
 """Words whose numbers tell runs of one program apart."""
 _HABITS = tuple(
-    "accum amp augment autocast bf16 clip dropout dtype ema fp16 freeze half lora loss precision schedule shuffle warmup".split()
+    "accum amp augment autocast bf16 clip dropout dtype ema fp16 freeze half lora loss precision sched shuffle warmup".split()
 )
 """What the names of options hold that decide over habits rather than over sizes."""
 _OFF = frozenset("0 false no none off".split())
@@ -53,6 +54,8 @@ def scope_of(window: Window) -> str:
             kind = (call.args or {}).get("type")
             if kind and run.classes.get(call.object) != kind:
                 run.classes[call.object] = kind
+                if (call.args or {}).get("library"):
+                    run.librarys.add(kind)
                 run.variables.scope = None
     for call in window.named("step"):
         kind = call.object.rpartition(":")[2]
@@ -96,31 +99,30 @@ def _scope(run: Run) -> str:
             if one.optimizer >= 0:
                 held.setdefault(one.root, Counter())[one.module or "tensor"] += 1
     if not held:  # no optimizer: the program makes its steps by hand, and of its models the classes are known
-        models = " + ".join(sorted(set(run.classes.values())))
-        return _whole(run, models, layers, _OWN.issuperset(run.classes.values())) if models else "nothing"
+        kinds = set(run.classes.values())
+        return _whole(run, " + ".join(sorted(kinds)), layers, kinds) if kinds else "nothing"
     told: set[str] = set()
-    plain = True
     for root, found in held.items():
         kind = run.classes.get(root) or ""
         # Of a class of its own all layers are told, also those that no optimizer has: that may be the mistake.
         own = bool(kind) and kind not in _OWN
-        plain = plain and not own
         named = layers[root] if own else found
         told.add(_model(kind, tuple(sorted(named.items()))))
-    models = _whole(run, " + ".join(sorted(told)), held, plain)
+    kinds = {run.classes.get(root) or "" for root in held}
+    models = _whole(run, " + ".join(sorted(told)), held, kinds)
     # Many programs are made of plain models alone: by what trains them, and for which loss, they are told apart.
-    more = [*sorted(run.optimizers), *filter(None, [run.losses])] if plain else []
+    more = [*sorted(run.optimizers), *filter(None, [run.losses])] if kinds <= _PLAIN else []
     return models + (f" for {' and '.join(more)}" if more else "")
 
 
-def _whole(run: Run, models: str, roots: Container[str], plain: bool) -> str:
-    """Models with what their parameters are called, and what the script is.
+def _whole(run: Run, models: str, roots: Container[str], kinds: Set[str]) -> str:
+    """Models with what their parameters are called; without a class of the program's own also with what the script is.
 
-    A script that is called as many are is called by its folder where all models are plain; with a model of its own class it
-    is known well enough, and a copy of it in another folder is the same program.
+    A script that is called as many are is called by its folder where all models are plain.
     """
-    argv = run.begin.get("argv") or ()
-    name = program_of(argv, str(run.begin.get("directory") or "") if plain else None)
+    argv, name = run.begin.get("argv") or (), ""
+    if kinds <= _PLAIN | run.librarys:
+        name = program_of(argv, str(run.begin.get("directory") or "") if kinds <= _PLAIN else None)
     chosen = options_of(argv)
     return (
         f"{models}, {_names(run, roots)}"

@@ -207,6 +207,7 @@ class Run:
         self.flow: Any = None  # and the forward passes, see flow.py
         self.fingerprints: Any = None  # and the fingerprints of parameters, see fingerprints.py
         self.classes: dict[str, str] = {}  # of the modules that the program calls, see scope.py
+        self.librarys: set[str] = set()  # those of them that come from an installed library
         self.optimizers: set[str] = set()  # classes of those that stepped, see scope.py
         self.losses: str | None = None  # the functions of the first loss of which they are told, see scope.py
         self.resumed: bool | None = None  # whether an earlier run goes on, see resumed.py; None before a backward pass

@@ -23,6 +23,17 @@ def built() -> Any:
     return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5))
 
 
+def test_a_root_tells_whether_its_class_comes_from_a_library() -> None:
+    for module, told in (("pytest", True), (__name__, None), ("no_module_at_all", None)):
+        with recorded() as kept:
+            model = type("Net", (torch.nn.Linear,), {"__module__": module})(4, 4)
+            model(torch.randn(3, 4))
+        assert [call["args"].get("library") for call in kept.calls("root")] == [told]
+    with recorded() as kept:
+        built()(torch.randn(3, 4))
+    assert "library" not in kept.calls("root")[0]["args"], "torch's own classes are nobody's model"
+
+
 def test_a_root_tells_its_parts_with_a_mode_once_and_how_many_are_on_each_time() -> None:
     with recorded() as kept:
         model = built()

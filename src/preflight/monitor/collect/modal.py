@@ -9,6 +9,7 @@ import weakref
 from typing import Any
 
 from .naming import Names, parts
+from .places import is_of_library
 from .plain import Outside, impossible
 from .plain import parts as plain_parts
 from .recorder import Recorder
@@ -159,7 +160,8 @@ class Modal:
         told = before is not None and before.module() is module and before.names == found.names
         if not told:
             short = {word: names[:_MOST_NAMES] for word, names in found.names.items()}
-            self.recorder.event("root", name, {"type": type(module).__name__, **short})
+            library = {"library": True} if is_of_library(type(module)) else {}
+            self.recorder.event("root", name, {"type": type(module).__name__, **library, **short})
         return found
 
     def _follows(self, part: Any) -> bool:

@@ -81,6 +81,12 @@ def is_librarys(path: str) -> bool:
     return answer
 
 
+def is_of_library(kind: type) -> bool:
+    """Whether a class comes from an installed library other than torch."""
+    path = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return isinstance(path, str) and is_librarys(path)
+
+
 def by_library(frame: FrameType | None) -> bool:
     """Whether a library stands between this call and the person's own code."""
     while frame is not None:
