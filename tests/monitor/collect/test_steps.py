@@ -296,3 +296,26 @@ def test_a_rate_that_an_optimizer_was_made_with_may_be_kept_beside_the_groups() 
         net(torch.randn(4, 3)).sum().backward()
         optimizer.step()
     assert "aside" not in kept.calls("step")[0]["args"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([{"fix_lr": False}, {"fix_lr": True}], [1]),
+        ([{"backbone": True}, {}], [0]),
+        ([{"ours": True}, {"ours": True}], None),
+        ([{"name": "trunk"}, {"name": "head"}], None),
+        ([{"nesterov": False}, {"maximize": True}], None),
+    ],
+)
+def test_a_step_tells_which_groups_the_program_has_marked(
+    options: list[dict[str, Any]], told: list[int] | None
+) -> None:
+    """By options of its own; those of the optimizer are none."""
+    with recorded() as kept:
+        net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 2))
+        groups = [{"params": part.parameters(), **more} for part, more in zip(net, options, strict=True)]
+        optimizer = torch.optim.SGD(groups, lr=0.1)
+        net(torch.randn(4, 3)).sum().backward()
+        optimizer.step()
+    assert [row["args"].get("marked") for row in kept.calls("step")] == [told]

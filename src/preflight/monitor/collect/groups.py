@@ -41,6 +41,19 @@ def held_at_zero(optimizer: Any) -> bool:
     return any((number_of(group.get("initial_lr")) or 0) > 0 for group in groups)
 
 
+def marked(optimizer: Any) -> list[int]:
+    """The groups with an option of the program's own that is true, where other groups have it false or not at all.
+
+    So a program tells itself which groups to treat in another way, as with ``{"params": head, "fix_lr": True}``.
+    """
+    groups = optimizer.param_groups[:MOST_GROUPS]
+    if len(groups) < 2:
+        return []
+    own = [{word for word in group if group[word] is True and word not in optimizer.defaults} for group in groups]
+    shared = set.intersection(*own)
+    return [number for number, words in enumerate(own) if words - shared]
+
+
 def set_aside(optimizer: Any) -> list[str]:
     """Settings that were given to an optimizer of torch as attributes of its own, which it never reads, as ``optimizer.lr``.
 

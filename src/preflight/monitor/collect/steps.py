@@ -10,7 +10,7 @@ from .clearings import Clearings
 from .closures import Closures, Given, closure_of
 from .enrolled import Enrolled
 from .entry import Entry
-from .groups import Groups, held_at_zero, set_aside
+from .groups import Groups, held_at_zero, marked, set_aside
 from .patching import Patches
 from .recorder import Recorder
 from .rewritten import Rewritten
@@ -145,6 +145,9 @@ class Steps:
         aside = set_aside(optimizer)
         if aside:
             seen["aside"] = aside
+        apart = marked(optimizer)
+        if apart:
+            seen["marked"] = apart
         amidst = accumulation.amidst()
         if amidst is not None:
             seen["accumulating"] = amidst

@@ -29,8 +29,11 @@ class _Hand:
         """Whether some rate has changed often enough to be judged."""
         return any(count >= _STAYED for count in self.rows.values())
 
-    def see(self, rates: dict[str, float]) -> tuple[str, str] | None:
-        """Take in the rates of a step; a group that was left and one that was moved, where there are such."""
+    def see(self, rates: dict[str, float], marked: frozenset[str]) -> tuple[str, str] | None:
+        """Take in the rates of a step; a group that was left and one that was moved, where there are such.
+
+        Of two groups that the program tells apart by a mark of its own, the one may be left on purpose.
+        """
         for group, rate in rates.items():
             changed = self.rates.get(group) != rate
             count = self.rows.get(group, -1)
@@ -41,8 +44,8 @@ class _Hand:
             for group in moving or self.rows:
                 if group != still and rates.get(group) == rates.get(still) != 0 and group in rates:
                     self.met.add((still, group))
-        pairs = (pair for pair in self.met if not self.rows[pair[0]] and self.rows[pair[1]] >= _STAYED)
-        return min(pairs, default=None)
+        alike = ((still, moved) for still, moved in self.met if (still in marked) == (moved in marked))
+        return min((pair for pair in alike if not self.rows[pair[0]] and self.rows[pair[1]] >= _STAYED), default=None)
 
 
 class RatesOfGroupsAgree(Relation):
@@ -54,7 +57,8 @@ class RatesOfGroupsAgree(Relation):
     one of them rose and the other fell to less than half from the first to the second.
     A program that sets the rate itself may do so for the first group only: of two groups that are at the same rate at some
     step, the one has another rate at each step of the first ones and the other always the same. Judged where no schedule
-    of torch advances and a rate has changed three times in a row; two groups that never meet were given rates of their own.
+    of torch advances and a rate has changed three times in a row; two groups that never meet were given rates of their own,
+    and of two that an option of the program tells apart, as ``fix_lr=True``, the one is meant to stay.
     A group that is added when training has begun, as where a frozen part thaws, may be unknown to the schedule: it keeps the
     rate that it was given, while the rates of all others change with each step of the schedule, three times in a row.
     """
@@ -127,7 +131,8 @@ class RatesOfGroupsAgree(Relation):
         hand = self._hands.get(step.object)
         if hand is None:
             hand = self._hands[step.object] = _Hand(dict(rates), dict.fromkeys(rates, 0), set())
-        apart = hand.see(rates)
+        marked = frozenset(str(group) for group in (step.args or {}).get("marked", ()))
+        apart = hand.see(rates, marked)
         if not hand.moves() and not apart:
             return
         still, moving = apart if apart else ("", "")
@@ -175,21 +180,24 @@ class RatesOfGroupsAgree(Relation):
         yield _run([(1.0, 0.0), (0.9, 0.1), (0.8, 0.1)])
         yield _run([(1.0,), (0.9,), (0.8, 0.8), (0.7, 0.7), (0.6, 0.6), (0.5, 0.5)])
         yield _run([(1.0, 3.0), (0.9, 3.0), (0.8, 3.0), (0.7, 3.0)])
+        yield _run([(1.0, 1.0), (0.9, 1.0), (0.8, 1.0), (0.7, 1.0)], marked=[1])
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([(0.0, 1.0), (0.1, 0.1), (0.2, 0.2)])
         yield _run([(1.0,), (0.9,), (0.8, 0.8), (0.7, 0.8), (0.6, 0.8), (0.5, 0.8)])
         yield _run([(1.0, 1.0), (0.9, 1.0), (0.8, 1.0), (0.7, 1.0)])
+        yield _run([(1.0, 1.0, 1.0), (0.9, 1.0, 1.0), (0.8, 1.0, 1.0), (0.7, 1.0, 1.0)], marked=[2])
 
 
-def _run(rates: list[tuple[float, ...]]) -> list[Window]:
+def _run(rates: list[tuple[float, ...]], marked: list[int] | None = None) -> list[Window]:
     mini = Mini({"model.weight": {}, "model.bias": {"group": 1}})
+    more = {"args": {"marked": marked}} if marked else {}
     return [
         mini.window(
             "backward",
             *(("scalar", "lr", f"optimizer0:SGD.{group}", rate) for group, rate in enumerate(pair)),
-            "step optimizer0:SGD",
+            ("step optimizer0:SGD", more),
         )
         for pair in rates
     ]
