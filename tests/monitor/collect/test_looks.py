@@ -148,3 +148,13 @@ def test_an_evaluation_that_moves_buffers_is_told_with_how_far_they_went() -> No
     assert not kept.table("trouble")
     rows = [row for row in kept.table("scalar") if row["name"] == "followed"]
     assert {(row["object"].split(".")[-1], row["value"] > 0) for row in rows} == {("high", True), ("seen", False)}
+
+
+@pytest.mark.parametrize("computed", [True, False])
+def test_weights_that_were_computed_are_told_with_the_pass(computed: bool) -> None:
+    with recorded() as kept:
+        net = torch.nn.Linear(3, 2)
+        weights = dict(net.named_parameters())
+        moved = {name: one * 0.9 for name, one in weights.items()} if computed else weights
+        torch.func.functional_call(net, moved, (torch.randn(4, 3),)).sum().backward()
+    assert [row["args"].get("computed", False) for row in kept.calls("forward")] == [computed]

@@ -167,3 +167,21 @@ def test_arrivals_are_lines_and_never_in_the_way(tmp_path: Path) -> None:
     assert [(line["what"], line["reason"]) for line in lines] == [("armed", ""), ("refused", "too old")]
     arrived(str(tmp_path / "missing"), "armed")
     assert not (tmp_path / "missing").exists()
+
+
+def test_gradients_that_the_program_gives_to_copies_of_the_weights_are_told() -> None:
+    """A master copy in full precision need not take gradients; what is frozen in a module is left out all the same."""
+    with recorded() as kept:
+        net = torch.nn.Linear(3, 2)
+        net.bias.grad = torch.ones(2)
+        net.bias.requires_grad_(False)
+        masters = [net.weight.detach().clone()]
+        optimizer = torch.optim.SGD([*masters, net.bias], lr=0.1)
+        for _ in range(2):
+            net(torch.randn(4, 3)).sum().backward()
+            masters[0].grad = net.weight.grad.clone()
+            optimizer.step()
+    names = {row["id"]: row["name"] for row in kept.table("variable")}
+    rows = [row for row in kept.table("state") if row["what"] == "gradient" and row["moment"] == "before_step"]
+    own = [row for row in rows if row["extra"]["optimizer"] == 0]
+    assert [[names[ident] for ident in row["ids"]] for row in own] == [["optimizer0.group0.0"]] * 2

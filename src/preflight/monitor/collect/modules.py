@@ -15,7 +15,7 @@ from .digests import Digests, few
 from .draws import Draws
 from .encodings import Encodings
 from .entry import Entry, clock
-from .looks import Marks, Untouched, alike, all_given
+from .looks import Marks, Untouched, alike, all_given, computed
 from .modal import Modal
 from .naming import Names
 from .parts import Begun, Part, Parts
@@ -167,6 +167,8 @@ class Forwards:
             self.views.given(module, args)
         if not all_given(module, len(args)):
             seen["by_name"] = True
+        if grad and computed(module):
+            seen["computed"] = True
         entry = recorder.enter("forward", name, seen)
         if "autocast" in entry.context:
             recorder.casts_used = True

@@ -9,7 +9,7 @@ from .digest import fingerprints, norms, norms_and_fingerprints
 from .pending import Pending
 from .recorder import Recorder
 from .roster import Held, Lot
-from .variables import Variables
+from .variables import Variable, Variables
 
 _UNKNOWN = (None, None, None)
 _leaf, _gradient, _kind = attrgetter("is_leaf"), attrgetter("grad"), attrgetter("dtype")
@@ -150,7 +150,7 @@ class States:
         held = [
             (variable, tensor.grad if tensor.is_leaf else None)  # asking a tensor that is no leaf would warn
             for variable, tensor in living
-            if variable.kind == "parameter" and tensor.requires_grad
+            if variable.kind == "parameter" and (tensor.requires_grad or _fed(variable, tensor))
         ]
         self.take(moment, "gradient", held, exact, _whose(optimizer))
 
@@ -196,3 +196,11 @@ def _count(step: Any) -> float | None:
     if step is not None and getattr(step, "device", None) is not None and step.device.type == "cpu":
         return float(step)
     return None
+
+
+def _fed(variable: Variable, tensor: Any) -> bool:
+    """Whether the program itself gives a tensor its gradient, as a copy of the weights that no module holds.
+
+    Autograd gives none to what takes none; in a module, one may be left of the time before it was frozen.
+    """
+    return not variable.module and tensor.grad is not None

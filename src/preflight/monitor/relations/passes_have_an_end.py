@@ -20,7 +20,8 @@ class PassesHaveAnEnd(Relation):
     computed and printed, and trains nobody.
     Judged where the gradients of an optimizer are cleared: those of a backward pass since its last step are thrown away,
     another optimizer has stepped on that pass, and none of the inputs of its network took a gradient. It must happen twice.
-    Passes whose inputs may have been given by name, which is not seen, are left out.
+    Passes whose inputs may have been given by name, which is not seen, are left out, and so are those with weights that
+    were computed, as in meta-learning, through which the gradients go on.
     A network that is compared with others on the same data, and leaves gradients of it behind, looks the same: a leak that
     does no harm.
     """
@@ -76,7 +77,8 @@ class PassesHaveAnEnd(Relation):
             elif event.name == "forward":
                 root = event.object.partition(".")[0]
                 self._at[root] = event.q
-                unseen = (event.args or {}).get("by_name", False)
+                args = event.args or {}
+                unseen = args.get("by_name", False) or args.get("computed", False)
                 self._fed[root] = self._fed.get(root, False) or unseen or any(inputs[event.q] or (True,))
             elif event.name == "backward":
                 for root, fed in self._fed.items():
@@ -148,7 +150,8 @@ class PassesHaveAnEnd(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _game(detached=False)
-        yield _game(detached=True, by_name=True)
+        yield _game(detached=True, more="by_name")
+        yield _game(detached=True, more="computed")
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -160,7 +163,7 @@ def _number(call: Call) -> int:
     return int(word[9:]) if word.startswith("optimizer") and word[9:].isdigit() else -1
 
 
-def _game(detached: bool, by_name: bool = False) -> list[Window]:
+def _game(detached: bool, more: str = "") -> list[Window]:
     mini = Mini({"judge.weight": {}, "maker.weight": {"optimizer": 1}})
     windows = []
     for number in range(4):
@@ -172,7 +175,7 @@ def _game(detached: bool, by_name: bool = False) -> list[Window]:
             "backward",
             ("gradients", {"judge.weight": 0.5}, {"optimizer": 0}),
             "step optimizer0:Adam",
-            ("forward judge", {"args": {"training": True, **({"by_name": True} if by_name else {})}}),
+            ("forward judge", {"args": {"training": True, **({more: True} if more else {})}}),
             "zero_grad optimizer1:Adam",
             "backward",
             "step optimizer1:Adam",
