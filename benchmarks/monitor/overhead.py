@@ -11,6 +11,8 @@ while the others wait, so that what else the machine does meets all of them alik
 Told is the median over the rounds of a process's CPU time over that of the plain one in the same round.
 Main-thread CPU time is what the training waits for; process CPU time has the writer's thread too; wall time is shown
 as well. The first rounds are left out: they warm up, and in the default mode every detail is recorded in them.
+What a process waits for its turn is no training: the cost controller does not see it, and rows are written at intervals
+that are as many times longer as there are processes, so that as many iterations share a block as in a run by itself.
 
 ``--watch NAME COMMAND`` adds a run that another tool watches: the command that runs the training program ``{}``.
 """
@@ -99,8 +101,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as held:
         folder = Path(held)
         children = {"plain": Child([sys.executable, str(PROGRAM)], folder / "plain", dict(os.environ))}
+        together = 1 + len(given.modes) + len(given.watch)
         for mode in given.modes:
-            environment = _recorded(folder / f"{mode}.trace", MODES[mode])
+            environment = _recorded(folder / f"{mode}.trace", MODES[mode], together)
             children[mode] = Child([sys.executable, str(PROGRAM)], folder / mode, environment)
         for name, command in given.watch:
             watching = shlex.split(command.replace("{}", str(PROGRAM)))
@@ -125,13 +128,13 @@ def main() -> None:
     show(given.model, costs, losses, sizes)
 
 
-def _recorded(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
-    """The environment in which a program is recorded into a folder."""
+def _recorded(folder: Path, settings: dict[str, Any], together: int) -> dict[str, str]:
+    """The environment in which a program is recorded into a folder, one of so many processes that take turns."""
     from preflight.monitor.collect.settings import Settings
     from preflight.monitor.live.launch import environment
 
     folder.mkdir()
-    return environment(Settings(str(folder), **settings))
+    return environment(Settings(str(folder), flush=together * Settings.flush, **settings))
 
 
 def show(model: str, costs: dict[str, list[Cost]], losses: dict[str, str], sizes: dict[str, float]) -> None:
