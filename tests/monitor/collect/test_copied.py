@@ -98,6 +98,52 @@ def test_the_writer_puts_them_into_the_file(tmp_path: Path) -> None:
     assert [bits for block in reader.poll() for bits in block.tables["batch"]["bits"]] == expected
 
 
+def test_a_row_waits_for_a_copy_that_is_on_its_way_from_a_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Event:
+        done = False
+
+        def query(self) -> bool:
+            return self.done
+
+    writer = Writer(tmp_path / "rank-00000.7.trace", interval=3600.0)
+    recorder = Recorder(Settings(""), lambda _: writer)
+    recorder.scalar("loss", "", 1.0)  # the file is opened by the first row
+    batch, event = _batch((8, 64)), Event()
+    words = torch.zeros(2 * 8 * 64, dtype=torch.int64)
+    monkeypatch.setattr("preflight.monitor.collect.digests.copied", lambda *_: copied.Copied(words, 2, 4096, event))
+    Digests(recorder).batch("forward:model", batch, None)
+    recorder.settle()
+    assert [kind for kind, _ in writer._rows] == ["scalar"]
+    words.copy_(torch.stack(batch).view(-1))  # as the device does
+    event.done = True
+    recorder.settle()
+    assert [row[_BITS] for kind, row in copied.told(list(writer._rows)) if kind == "batch"] == [
+        digest.samples(batch).values()
+    ]
+    assert writer.close()
+
+
+@pytest.mark.cuda
+def test_from_a_device_it_comes_without_waiting_for_it() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    for batch in (_batch((8, 64)), [one.T for one in _batch((64, 8))], _batch((2000,), kind=torch.bfloat16)[:1]):
+        moved = [tensor.cuda() for tensor in batch]
+        copied.copied(torch, moved)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            copy = copied.copied(torch, moved)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        for tensor in moved:
+            tensor.zero_()
+        assert copy.coming.values(wait=True) == []
+        assert [row[_BITS] for _, row in copied.told([_row(copy)])] == [digest.samples(batch).values()]
+    assert copied.copied(torch, [batch[0], batch[0].cuda()]) is None
+
+
 def test_rows_that_wait_long_hold_no_copies(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "rank-00000.7.trace", interval=3600.0)
     assert writer.copies

@@ -34,6 +34,23 @@ def test_what_is_not_finite_is_nan(size: int, value: float) -> None:
     assert math.isnan(AtOnce(torch).norm(tensor) or 0.0)
 
 
+@pytest.mark.cuda
+def test_on_a_device_it_is_begun_and_not_waited_for() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    for kind in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        tensor = torch.randn(300, 200).to(kind)
+        moved, norm = tensor.cuda().requires_grad_().mul(1.0), AtOnce(torch).norm
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            found = norm(moved)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        assert found.is_cuda
+        assert not found.requires_grad
+        assert found.item() == pytest.approx(tensor.double().norm().item(), rel=1e-4)
+
+
 def test_what_is_strange_is_left_to_another_way() -> None:
     norm = AtOnce(torch).norm
     strange = [

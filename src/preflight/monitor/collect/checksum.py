@@ -55,6 +55,9 @@ _HALF = 1 << 63
 _SIZES = 4096
 """Sizes whose grids are remembered."""
 
+KEPT = 1 << 17
+"""Words and sums of a layout that are kept until the next time: a megabyte."""
+
 _PLANS = 16
 """Layouts remembered; a program has a few, one per list of tensors that it is asked for."""
 
@@ -62,7 +65,7 @@ _PLANS = 16
 class _Plan:
     """What depends on the sizes of the tensors alone: where each one's numbers stand, and their positions' keys."""
 
-    __slots__ = ("counted", "ends", "keys", "lengths")
+    __slots__ = ("counted", "ends", "keys", "last", "lengths")
 
     keys: Any
     """An odd random-looking number for each number that counts."""
@@ -76,6 +79,8 @@ class _Plan:
     """How many numbers are words or rows: the columns' come after."""
     lengths: Any
     """What the length of each tensor in bytes adds to its number."""
+    last: tuple[Any, Any] | None
+    """On a CPU the words and sums that were made numbers of the last time, and these numbers."""
 
 
 _plans: dict[Any, _Plan] = {}
@@ -128,8 +133,14 @@ def checksums(
     plan = _plan(torch, tensors[0].device, sizes, kinds)
     words = [_words(torch, flat) for flat in flats.values()]
     numbers = torch.cat([_filling(torch, plan.keys, 1), *words, *rows, *columns])
+    last = plan.last
+    if last is not None and torch.equal(numbers, last[0]):
+        return last[1], list  # as before nearly every step: what is made of them takes a fifth of the time
     sums = torch.cat([numbers[: plan.counted].cumsum(0), _mix(torch, numbers, plan.keys).cumsum(0)])
-    return _numbers(torch, sums.index_select(0, plan.ends), plan.lengths), list
+    made = _numbers(torch, sums.index_select(0, plan.ends), plan.lengths)
+    if numbers.is_cpu and len(numbers) <= KEPT:
+        plan.last = numbers, made
+    return made, list
 
 
 def _sums(torch: Any, tensor: Any, size: int, each: int, rows: list[Any], columns: list[Any]) -> Any:
@@ -348,6 +359,7 @@ def _planned(torch: Any, device: Any, sizes: list[int], kinds: list[Any]) -> _Pl
     # Before everything stands one number that belongs to nobody, so that each segment has an end before its beginning.
     positions, end = [torch.zeros(1, dtype=torch.int64, device=device)], 0
     plan, count = _Plan(), len(sizes)
+    plan.last = None
     plan.counted = 1 + sum(rows + words for rows, _, words in grids)
     ends, begins = [0] * (5 * count), [0] * (5 * count)
     for index, which, first, length in segments:

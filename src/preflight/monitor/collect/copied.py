@@ -1,7 +1,7 @@
 """Fingerprints of small batches, worked out by the thread that writes: the program pays for a copy alone.
 
-Of a small tensor nearly all of the time of a fingerprint is torch's way to some twenty operations.
-The thread that writes takes those of several iterations at once.
+Of a small tensor nearly all of the time of a fingerprint is torch's way to some twenty operations, which on a GPU are as
+many kernels in each forward pass. The thread that writes takes those of several iterations at once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from . import plain
 from .checksum import SERIAL, of_words
 from .columns import TABLES
+from .pending import Pending
 
 _MOST = 1 << 15
 """Bytes of a batch up to which it is copied: as the writer lets about a thousand rows hold copies, 32 MB at most wait."""
@@ -22,13 +23,21 @@ Row = tuple[Any, ...]
 
 
 class Copied:
-    """A copy of the tensors of a batch, which stands in its row for their fingerprints until the row is written."""
+    """A copy of the tensors of a batch, which stands in its row for their fingerprints until the row is written.
 
-    __slots__ = ("_count", "size", "words")
+    Attributes:
+        words: The tensors one after the other, as words in memory of the processor.
+        size: Bytes of each tensor.
+        coming: There once the copy has come from its device; it has no values.
+    """
 
-    def __init__(self, words: Any, count: int, size: int) -> None:
+    __slots__ = ("_count", "coming", "size", "words")
+
+    def __init__(self, words: Any, count: int, size: int, event: Any = None) -> None:
+        """Take the words, of how many tensors of which size they are, and the event that says when they are filled."""
         self.words = words
-        self.size = size  # bytes of each tensor
+        self.size = size
+        self.coming = Pending([(words[:0], event)], lambda read: [])
         self._count = count
 
     def __len__(self) -> int:
@@ -37,7 +46,9 @@ class Copied:
 
 
 def copied(torch: Any, tensors: Sequence[Any]) -> Copied | None:
-    """Copy a few small tensors of one kind and shape on a CPU; None where they are others, or nothing may be computed.
+    """Copy a few small tensors of one kind and shape; None where they are others, or nothing may be computed.
+
+    From a GPU they are still on their way: the row is handed over once they have come (``Copied.coming``).
 
     Args:
         torch: The torch that is loaded.
@@ -45,18 +56,33 @@ def copied(torch: Any, tensors: Sequence[Any]) -> Copied | None:
     """
     try:
         plain.plain_types(torch)
-        if not 0 < len(tensors) <= _FEW or not all(plain.simple(tensor) and tensor.is_cpu for tensor in tensors):
+        if not 0 < len(tensors) <= _FEW or not all(map(plain.simple, tensors)):
             return None
         first = tensors[0]
+        if not (first.is_cpu or first.is_cuda) or any(other.device != first.device for other in tensors[1:]):
+            return None
         size: int = first.numel() * first.itemsize
         if not size or size & 7 or size * len(tensors) > _MOST or plain.impossible(torch):
             return None
         if any(other.dtype is not first.dtype or other.shape != first.shape for other in tensors[1:]):
             return None
         with plain.Outside(torch):
-            return Copied(torch.stack(list(tensors)).view(-1).view(torch.int64), len(tensors), size)
+            words, event = (torch.stack(list(tensors)), None) if first.is_cpu else _fetched(torch, tensors)
+            return Copied(words.view(-1).view(torch.int64), len(tensors), size, event)
     except Exception:
         return None  # without a copy they are taken at once, or nothing is claimed
+
+
+def _fetched(torch: Any, tensors: Sequence[Any]) -> tuple[Any, Any]:
+    """Start to copy tensors from a GPU to the host; return the tensor there and the event that fills it."""
+    first = tensors[0]
+    with torch.cuda.device(first.device):
+        host = torch.empty((len(tensors), *first.shape), dtype=first.dtype, device="cpu", pin_memory=True)
+        for place, tensor in enumerate(tensors):
+            host[place].copy_(tensor, non_blocking=True)
+        event = torch.cuda.Event()
+        event.record()
+    return host, event
 
 
 def told(rows: list[tuple[str, Row]]) -> list[tuple[str, Row]]:

@@ -61,14 +61,22 @@ def dtype_of(tensor: Any) -> str:
     return str(tensor.dtype)[6:]
 
 
-class AtOnce:
-    """Norms of the tensors that nearly all are on a CPU, taken and read at once.
+def _kinds(torch: Any) -> dict[Any, Any]:
+    """What norms are taken of, and what they are added up in where that is another kind."""
+    return {
+        **dict.fromkeys((torch.float32, torch.float64)),
+        **dict.fromkeys((torch.bfloat16, torch.float16), torch.float32),
+    }
 
-    A tensor's product with itself is added up twice as fast as its norm, and no guards are needed where nothing is
-    switched on that they would keep off.
+
+class AtOnce:
+    """Norms of the tensors that nearly all are: on a CPU taken and read at once, on a GPU only begun.
+
+    On a CPU a tensor's product with itself is added up twice as fast as its norm, and no guards are needed where nothing
+    is switched on that they would keep off.
     """
 
-    __slots__ = ("_asked", "_dot", "_grad", "_norm", "_set_grad", "_strided", "_tensor", "_usual")
+    __slots__ = ("_asked", "_dot", "_grad", "_kinds", "_norm", "_set_grad", "_strided", "_tensor", "_usual")
 
     def __init__(self, torch: Any) -> None:
         inner = torch._C
@@ -79,14 +87,21 @@ class AtOnce:
         # Looked up once: it is asked for every tensor that passes by.
         self._tensor, self._strided = torch.Tensor, torch.strided
         self._usual = frozenset((torch.float32, torch.float64))
+        self._kinds = _kinds(torch)
         self._norm, self._dot = torch.linalg.vector_norm, torch.dot
         self._grad, self._set_grad = torch.is_grad_enabled, inner._set_grad_enabled
         asked = ("_len_torch_dispatch_stack", "_len_torch_function_stack", "_is_any_autocast_enabled")
         self._asked = tuple(getattr(inner, name, always) for name in asked)
 
-    def norm(self, tensor: Any) -> float | None:
-        """The norm of a tensor, NaN where it is not finite; None where it is to be taken in another way."""
-        if type(tensor) is not self._tensor or tensor.dtype not in self._usual or not tensor.is_cpu:
+    def norm(self, tensor: Any) -> Any:
+        """The norm of a tensor, NaN where it is not finite; None where it is to be taken in another way.
+
+        Of a tensor on a GPU it is a tensor without dimensions there, to be read when it has come.
+        """
+        if type(tensor) is not self._tensor:
+            return None
+        kind, here = tensor.dtype, tensor.is_cpu
+        if kind not in self._usual if here else not (tensor.is_cuda and kind in self._kinds):
             return None
         count = tensor.numel()
         if not count or tensor.layout is not self._strided or tensor.is_neg():
@@ -98,7 +113,11 @@ class AtOnce:
         if recording:
             self._set_grad(False)
         try:
-            if count in _DOT and tensor.is_contiguous():
+            if not here:
+                return self._norm(tensor, dtype=self._kinds[kind])
+            if count == 1:  # what a loss is
+                size = abs(tensor.item())
+            elif count in _DOT and tensor.is_contiguous():
                 flat = tensor.view(-1)
                 size = math.sqrt(self._dot(flat, flat).item())
             else:
@@ -116,11 +135,7 @@ class Digests:
         self.recorder = recorder
         torch = recorder.torch
         self._tensor = torch.Tensor
-        # What norms are taken of, and what they are added up in where that is another kind.
-        self._kinds = {
-            **dict.fromkeys((torch.float32, torch.float64)),
-            **dict.fromkeys((torch.bfloat16, torch.float16), torch.float32),
-        }
+        self._kinds = _kinds(torch)
         self._words: dict[Any, str] = {}
         self._at_once = AtOnce(torch)
         self._gathered: list[tuple[Any, ...]] = []
@@ -209,7 +224,7 @@ class Digests:
         if impossible(self.recorder.torch):
             return [None] * len(found)
         at_once = [self._at_once.norm(tensor) for tensor in found]
-        return self._taken(found[-1], at_once if None not in at_once else self._guarded(found))
+        return self._taken(found[-1], self._guarded(found) if any(one is None for one in at_once) else at_once)
 
     def _guarded(self, found: list[Any]) -> list[Any]:
         """The norms of tensors of any kind, past what the program has switched on."""
@@ -269,7 +284,7 @@ class Digests:
         def rows(bits: list[int | None]) -> list[tuple[str, tuple[Any, ...]]]:
             return [("batch", (*head, size, indices, list(bits) if copy is None else copy, shapes, dtypes))]
 
-        recorder.later(samples(found) if copy is None else Pending([], lambda read: []), rows)
+        recorder.later(samples(found) if copy is None else copy.coming, rows)
 
 
 def _stacked(torch: Any, sizes: list[Any]) -> Any:

@@ -23,8 +23,19 @@ from .trainers import Trainers
 
 _TROUBLES_KEPT = 50
 _QUIET_AFTER = 20
+_process = os.getpid()
 PATIENCE = 5.0
 """Seconds that the end of the program waits for numbers of a device."""
+
+
+def _in_child() -> None:
+    """Note that this process is another one: to ask the system for each row would take longer than to keep it."""
+    global _process
+    _process = os.getpid()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 
 class Sink(Protocol):
@@ -83,6 +94,8 @@ class Recorder(Iterations):
         # One question to the dispatcher before one for each device; where it cannot be asked, each device is asked.
         inner = getattr(self.torch, "_C", None)
         self._any_autocast: Callable[[], bool] = getattr(inner, "_is_any_autocast_enabled", lambda: True)
+        self._inference: Callable[[], bool] = getattr(self.torch, "is_inference_mode_enabled", bool)
+        self._gradients: Callable[[], bool] = getattr(self.torch, "is_grad_enabled", bool)
         self._needs = frozenset(settings.needs)
         self._open_sink = open_sink
         self._sink: Sink | None = None
@@ -138,7 +151,7 @@ class Recorder(Iterations):
 
     def put(self, kind: str, row: tuple[Any, ...]) -> None:
         """Hand a row to the writer; the file is opened at the first one."""
-        if self._pid != os.getpid():
+        if self._pid != _process:
             return
         if self._sink is None:
             self._sink = self._open_sink(self)
@@ -146,7 +159,7 @@ class Recorder(Iterations):
 
     def put_all(self, kind: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Hand several rows of one kind to the writer."""
-        if not rows or self._pid != os.getpid():
+        if not rows or self._pid != _process:
             return
         if self._sink is None:
             self._sink = self._open_sink(self)
@@ -228,7 +241,7 @@ class Recorder(Iterations):
         torch = self.torch
         if torch is None:
             return ""
-        mode = "inference" if torch.is_inference_mode_enabled() else "grad" if torch.is_grad_enabled() else "nograd"
+        mode = "inference" if self._inference() else "grad" if self._gradients() else "nograd"
         if not self._any_autocast():
             return mode
         words = [mode]
