@@ -37,7 +37,7 @@ class Copied:
         """Take the words, of how many tensors of which size they are, and the event that says when they are filled."""
         self.words = words
         self.size = size
-        self.coming = Pending([(words[:0], event)], lambda read: [])
+        self.coming = Pending([] if event is None else [(words[:0], event)], lambda read: [])
         self._count = count
 
     def __len__(self) -> int:

@@ -44,11 +44,7 @@ def apart(torch: Any) -> bool:
     Args:
         torch: The torch that is loaded.
     """
-    tracing, transformation, flags = (_asked or _ask(torch))[0]
-    if tracing() or transformation() is not None:
-        return True
-    # Nearly always CUDA was never started; ``capturing`` says what is asked of one that was.
-    return bool(flags.get("_initialized", True)) and capturing(torch)
+    return transformed(torch) or capturing(torch)
 
 
 def transformed(torch: Any) -> bool:

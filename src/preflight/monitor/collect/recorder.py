@@ -102,7 +102,7 @@ class Recorder(Iterations):
         self._troubles: dict[str, int] = {}
         self._late = Late(self)
         self.trainers = Trainers(self)
-        self._pid = os.getpid()
+        self._pid = _process
         self._forked = False
 
     # -- what may be recorded now
@@ -290,7 +290,7 @@ class Recorder(Iterations):
 
     def after_fork(self) -> None:
         """Start anew in a forked child: no file yet, nothing of the parent's is written twice."""
-        self._pid = os.getpid()
+        self._pid = _process
         self._forked = True
         self._sink = None
         self._late = Late(self)
