@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.catalog.hardware import load_link, resolve_gpu
-from preflight.dryrun.time import LOW, MID, seconds_of, step_time, tile_share
+from preflight.dryrun.time import HIGH, LOW, MID, aligned_share, seconds_of, step_time, tile_share
 from preflight.vocabulary.work import Kind, Work
 
 GPU = resolve_gpu("h100")
@@ -80,3 +80,42 @@ def test_collectives_cost_what_the_link_carries() -> None:
 
 def test_nothing_is_said_of_a_step_that_was_not_seen() -> None:
     assert step_time(Work(), GPU) is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype", "measured"),
+    [(50257, "bfloat16", 0.16), (50257, "tf32", 0.35), (50304, "bfloat16", 1.0), (50257, "float32", 1.0)],
+)
+def test_rows_that_are_not_aligned_slow_tensor_cores(columns: int, dtype: str, measured: float) -> None:
+    # 8,192 rows of 768 times so many words on an H200 (benchmarks/gpu/rates.toml): 124 of 792 TFLOP/s in bf16, 119 of 340
+    # in TF32, and 49 of 51 in fp32, which no tensor core computes.
+    assert aligned_share((1, 8192, columns, 768), dtype, "hopper") == measured
+
+
+def test_before_hopper_alignment_matters_less() -> None:
+    assert aligned_share((1, 8192, 50257, 768), "float16", "hopper") < aligned_share(
+        (1, 8192, 50257, 768), "float16", "ampere"
+    )
+    assert aligned_share((1, 8192, 50257, 768), "float16", "volta") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "side", "kernel", "forward", "backward"),
+    [(256, 256, 32, 3, 174.8e-6, 358.3e-6), (64, 64, 56, 3, 97.8e-6, 221.1e-6), (256, 64, 56, 1, 40.3e-6, 262.4e-6)],
+)
+def test_convolutions_lie_between_the_ends(
+    inside: int, outside: int, side: int, kernel: int, forward: float, backward: float
+) -> None:
+    # 64 pictures in fp16 on an H200, as measured (benchmarks/gpu/rates.toml).
+    gpu, rows, depth = resolve_gpu("h200"), 64 * side * side, inside * kernel * kernel
+    moved = 2 * rows * (inside + outside)
+    there = Kind(
+        operator="convolution", phase="forward", dtype="float16", flop=2.0 * rows * outside * depth, bytes=moved,
+        product=(1, rows, outside, depth),
+    )  # fmt: skip
+    back = Kind(
+        operator="convolution_backward", phase="backward", dtype="float16", flop=4.0 * rows * outside * depth,
+        bytes=moved + 2 * rows * outside,
+    )  # fmt: skip
+    assert seconds_of(there, gpu, LOW) <= forward <= seconds_of(there, gpu, HIGH)
+    assert seconds_of(back, gpu, LOW) <= backward <= seconds_of(back, gpu, HIGH)

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from preflight.catalog.hardware import resolve_gpu
+from preflight.check.asked import Options
+from preflight.check.session import check_text
 from preflight.cost.workspace import cublas_workspace
 from preflight.dryrun.launch import Job, dry_run
 from preflight.vocabulary.profile import Profile
@@ -306,3 +308,33 @@ def test_what_was_saved_from_the_host_is_loaded_where_it_is_asked_for(tmp_path: 
             optimizer.zero_grad()
         """,
     )
+
+
+@pytest.mark.parametrize(("layer", "taken"), [("nn.Conv2d(8, 8, 1)", False), ("nn.Linear(32, 32)", True)])
+def test_only_products_of_matrices_take_a_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layer: str, taken: bool
+) -> None:
+    # A U-Net of convolutions took none on an H200 (benchmarks/gpu/measured.toml, "convolution:unet-amp-bf16").
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+    script = tmp_path / "train.py"
+    script.write_text(
+        textwrap.dedent(f"""
+        import torch
+        from torch import nn
+
+        model = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), {layer}).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            loss = model(torch.randn(4, 8, 32, 32, device="cuda")).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        """),
+        encoding="utf-8",
+    )
+    memory = check_text(script, Options(gpu="h200", dry_run=True, probe=False)).memory
+    assert memory is not None
+    assert memory.breakdown is not None
+    assert (memory.breakdown.workspace > 0) is taken
+    assert memory.peak_bytes is not None
+    assert (memory.peak_bytes.mid > 32 << 20) is taken

@@ -6,15 +6,25 @@ What the rates are, and where they were read:
   generation reach for which both are known (A100 0.87, H100 0.80, B200 0.78); tiles and waves as in NVIDIA's "Matrix Multiplication
   Background User's Guide" (DU-09799-001): a product is cut into tiles, and the last wave over the multiprocessors costs
   as much as a full one; a smaller tile loads more bytes for each FLOP, by which its rate falls;
+- products whose rows do not begin at multiples of 16 bytes (50,257 words): they cannot be fetched in blocks; on an H200 such
+  a product in bf16 runs at 0.16 of the rate of an aligned one, in TF32 (4 bytes) at 0.35 (benchmarks/gpu/rates.toml); on an
+  A100 nanoGPT became 25 % faster with 50,304 words in place of 50,257, which is 0.5 of the rate for the output layer;
+- convolutions: cuDNN reaches 0.1 to 0.7 of the rate of products forward and 0.05 to 0.5 backward on an H200, the more the
+  wider the channels; without channels_last it also turns what it is given and what it makes (benchmarks/gpu/rates.toml);
+- norms: what they are given is read once for the statistics and once to be normalised (layer norm moved its bytes at 0.6 of
+  the bandwidth there);
 - attention: FlashAttention-2 reaches 0.5 to 0.73 of the peak on A100 (arXiv 2307.08691) and 0.35 to 0.40 on H100 (arXiv 2407.08608);
 - all others: bytes over the memory bandwidth, of which STREAM-like kernels reach 0.9 on NVIDIA's GPUs;
-- host: 5 to 25 us of work before a kernel runs (jiahuanglin.xyz "From PyTorch op to kernel launch"); a launch alone is
-  4 to 5 us, and a kernel that does nothing keeps the GPU busy for about 2 us;
+- host: 5 to 25 us of work before a kernel runs (jiahuanglin.xyz "From PyTorch op to kernel launch"); 7 to 18 us forward and
+  14 us backward beside an H200 in a virtual machine (benchmarks/gpu/rates.toml), and modules and optimizers of Python on
+  top; a launch alone is 4 to 5 us, and a kernel that does nothing keeps the GPU busy for about 2 us;
 - collectives: a ring of 2 (n - 1) / n bytes for each byte of an all-reduce and half of it for gathering and scattering
   (nccl-tests PERFORMANCE.md), at 0.75 of the link; nothing is said of links between nodes.
 """
 
 from __future__ import annotations
+
+import math
 
 import msgspec
 
@@ -34,6 +44,8 @@ class Rates(msgspec.Struct, frozen=True):
         products: Share of a GPU's achievable rate, never above its peak. bandwidth: Share of its memory bandwidth. link: Share of its link.
         floor: Seconds that a kernel takes at least. operator: Seconds of the host for an operator. view: The same for a
             view. launch: The same for each further kernel of an operator.
+        convolution: Share of the rate of products that convolutions reach. backwards: The same of their backward pass.
+        turned: How often the bytes of a convolution are moved.
         overlap: Share of collectives that runs beside the kernels.
     """
 
@@ -44,12 +56,24 @@ class Rates(msgspec.Struct, frozen=True):
     operator: float
     view: float
     launch: float
+    convolution: float
+    backwards: float
+    turned: float
     overlap: float
 
 
-LOW = Rates(1.15, 0.95, 0.85, 1.5e-6, 5e-6, 1e-6, 3e-6, 1.0)
-MID = Rates(0.9, 0.90, 0.75, 2e-6, 9e-6, 2e-6, 4.5e-6, 0.5)
-HIGH = Rates(0.65, 0.75, 0.60, 4e-6, 20e-6, 5e-6, 6e-6, 0.0)
+LOW = Rates(1.15, 0.95, 0.85, 1.5e-6, 5e-6, 1e-6, 3e-6, 0.8, 0.6, 1.0, 1.0)
+MID = Rates(0.9, 0.90, 0.75, 2e-6, 14e-6, 4e-6, 4.5e-6, 0.45, 0.3, 2.0, 0.5)
+HIGH = Rates(0.65, 0.75, 0.60, 4e-6, 35e-6, 12e-6, 9e-6, 0.2, 0.08, 4.0, 0.0)
+# Share of the rate of a product by the bytes to which its rows are aligned, 16 or more being 1. That for 8 lies between its
+# neighbours. Up to Ampere products are fetched in smaller blocks anyway.
+_ALIGNED = {
+    "hopper": {2: 0.16, 4: 0.35, 8: 0.6},
+    "blackwell": {2: 0.16, 4: 0.35, 8: 0.6},
+    "ampere": {2: 0.5, 4: 0.7, 8: 0.85},
+    "ada": {2: 0.5, 4: 0.7, 8: 0.85},
+}
+_NORM_PASSES = 1.5
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -161,6 +185,11 @@ def seconds_of(kind: Kind, gpu: Gpu, rates: Rates) -> float:
     if kind.kernels == 0 or kind.ranks is not None:
         return 0.0
     memory = kind.bytes / (gpu.bandwidth * rates.bandwidth)
+    convolution = "convolution" in kind.operator
+    if convolution:
+        memory *= rates.turned
+    elif "_norm" in kind.operator and kind.operator.startswith(("native_", "_fused_rms", "cudnn_", "miopen_")):
+        memory *= _NORM_PASSES
     arithmetic = 0.0
     if kind.flop:
         rate = min(achievable(gpu, kind.dtype) * rates.products, peak(gpu, kind.dtype))
@@ -168,8 +197,10 @@ def seconds_of(kind: Kind, gpu: Gpu, rates: Rates) -> float:
             share = ATTENTION["flash"].get(gpu.architecture, 0.4)
             rate = peak(gpu, kind.dtype) * share * rates.products
             rate *= 0.8 if "backward" in kind.operator else 1.0
+        if convolution:
+            rate *= rates.backwards if "backward" in kind.operator else rates.convolution
         if kind.product is not None:
-            rate *= tile_share(kind.product, gpu.sms or 108)
+            rate *= tile_share(kind.product, gpu.sms or 108) * aligned_share(kind.product, kind.dtype, gpu.architecture)
         arithmetic = kind.flop / rate
     return max(memory, arithmetic, kind.kernels * rates.floor)
 
@@ -210,6 +241,22 @@ def tile_share(product: tuple[int, int, int, int], sms: int) -> float:
         traffic = min(1.0, (height * width / (height + width)) / 64)
         best = max(best, useful * wave * traffic)
     return best
+
+
+def aligned_share(product: tuple[int, int, int, int], dtype: str, architecture: str) -> float:
+    """Return the share of the rate that the alignment of a product's rows allows.
+
+    Args:
+        product: Batch, rows, columns, depth.
+        dtype: The type in which it is computed; without tensor cores (fp32, fp64) alignment does not matter.
+        architecture: Of the GPU.
+    """
+    width = {"float16": 2, "bfloat16": 2, "tf32": 4}.get(dtype)
+    if width is None:
+        return 1.0
+    # What divides every side divides where each row begins, however the factors lie in memory.
+    side = math.gcd(*product[1:])
+    return _ALIGNED.get(architecture, {}).get(width * math.gcd(side, 16 // width), 1.0)
 
 
 def _collective(kind: Kind, link: Link | None, rates: Rates) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from preflight.check.dry_run import growth
 from preflight.check.dry_run.end import early_end, why_unknown
-from preflight.cost.workspace import COMMUNICATOR, COMMUNICATOR_SOURCE, context_bytes, cublas_workspace
+from preflight.cost.workspace import COMMUNICATOR, COMMUNICATOR_SOURCE, context_bytes
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.memory import PART_OF, MemoryBreakdown, MemoryEstimate, Oom, Phase, TimelinePoint
@@ -41,21 +41,18 @@ def context_of(gpu: Gpu) -> Interval:
 
 
 def _seen(profile: Profile, device: Device) -> MemoryEstimate:
-    """The memory that was seen, with the driver's context and the workspace that PyTorch asks of no tensor."""
+    """The memory that was seen, with the driver's context."""
     if profile.steps == 0 and profile.peak_bytes == 0:
         return MemoryEstimate(capacity_bytes=device.capacity_bytes, method="dry-run", reason=why_unknown(profile))
     assert device.gpu is not None
-    told = profile.categories.get("workspace")
-    # The run itself asks for it where it multiplies matrices; without such a product at the peak it is added.
-    workspace = told if told is not None else int(cublas_workspace(device.gpu))
-    more = 0 if told is not None else workspace
+    # Taken by the first product of matrices; a U-Net without one took none on an H200 (benchmarks/gpu/measured.toml).
+    workspace = profile.categories.get("workspace", 0)
     driver = context_of(device.gpu)
     context = driver.mid
     parts: dict[str, float] = dict.fromkeys(PART_OF.values(), 0.0)
     for category, size in profile.categories.items():
         parts[PART_OF[category]] += size
-    parts["workspace"] = workspace
-    peak, reserved = profile.peak_bytes + more, max(profile.reserved_bytes, profile.peak_bytes) + more
+    peak, reserved = profile.peak_bytes, max(profile.reserved_bytes, profile.peak_bytes)
     # What NCCL takes is the least certain part: of the interval, the verdict needs the high end to fit.
     groups = profile.communicators
     context += groups * COMMUNICATOR.mid
@@ -93,7 +90,7 @@ def _seen(profile: Profile, device: Device) -> MemoryEstimate:
         how=(
             f"{profile.operators} operators of {profile.steps} steps ran on fake tensors with torch {profile.torch}",
             f"peak in {profile.peak_phase} of step {profile.peak_step}",
-            f"workspace of cuBLAS {format_bytes(workspace)} (published), context {format_bytes(driver.mid)} "
+            f"workspace of cuBLAS {format_bytes(workspace)}{' (published)' if workspace else ': no product ran'}, context {format_bytes(driver.mid)} "
             f"({'catalog' if device.gpu.context_bytes else 'published measurements'})",
             *(() if not groups else (f"{groups} communicators of NCCL, each {COMMUNICATOR_SOURCE}",)),
         ),
