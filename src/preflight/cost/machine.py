@@ -115,7 +115,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         network: The same between nodes, per GPU.
         gpus_per_node: GPUs of a node.
         sms: Multiprocessors, over which the tiles of a product are dealt out.
-        tensor_cores: Whether products of this type run on them.
+        architecture: Of the GPU. tensor_cores: Whether products of this type run on them.
         fill: Inner steps of a product that filling its pipeline is worth.
         peak: FLOP per second that the data sheet promises, the basis of MFU.
         host_link: Bytes per second between the GPU and the host's memory.
@@ -133,6 +133,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     network: float
     gpus_per_node: int
     sms: int
+    architecture: str
     tensor_cores: bool
     fill: float
     peak: float
@@ -213,6 +214,7 @@ def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None
         network=network * given.network,
         gpus_per_node=cluster.gpus_per_node,
         sms=sms,
+        architecture=gpu.architecture,
         tensor_cores=tensor_cores,
         fill=_FILL * min(peak / sms / _FILL_RATE, 1.0) if tensor_cores else _PLAIN_FILL,
         peak=peak,

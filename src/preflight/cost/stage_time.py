@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.cost.alignment import aligned_share
 from preflight.cost.attention_time import FLASH_BACKWARD
 from preflight.cost.collectives import Group, all_reduce, exchange, gather, transfer
 from preflight.cost.flops import flops_per_sample
@@ -256,6 +257,10 @@ def head_time(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: M
     w, factor = ledger.recipe.matmul, machine.coefficients.head
     product = matmul_seconds(machine, tokens, columns, hidden, w) if vocab else 0.0
     back = product + matmul_seconds(machine, hidden, columns, tokens, w) if vocab else 0.0
+    if vocab and machine.tensor_cores and run.stack != "megatron" and w in (2.0, 4.0):
+        # Megatron fills up the vocabulary; elsewhere it is as long as the tokenizer's.
+        share = aligned_share(machine.architecture, int(w), int(vocab))
+        product, back = product / share, back / share
     wide = {"eager": 36.0, "chunked": 30.0, "fused": 10.0, "parallel": 24.0}[run.cross_entropy]
     loss = traffic_seconds(machine, wide * tokens * columns, 12.0)
     return StageTime(

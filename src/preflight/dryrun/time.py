@@ -6,9 +6,7 @@ What the rates are, and where they were read:
   generation reach for which both are known (A100 0.87, H100 0.80, B200 0.78); tiles and waves as in NVIDIA's "Matrix Multiplication
   Background User's Guide" (DU-09799-001): a product is cut into tiles, and the last wave over the multiprocessors costs
   as much as a full one; a smaller tile loads more bytes for each FLOP, by which its rate falls;
-- products whose rows do not begin at multiples of 16 bytes (50,257 words): they cannot be fetched in blocks; on an H200 such
-  a product in bf16 runs at 0.16 of the rate of an aligned one, in TF32 (4 bytes) at 0.35 (benchmarks/gpu/rates.toml); on an
-  A100 nanoGPT became 25 % faster with 50,304 words in place of 50,257, which is 0.5 of the rate for the output layer;
+- products whose rows do not begin at multiples of 16 bytes (50,257 words): ``cost.alignment``;
 - convolutions: cuDNN reaches 0.1 to 0.7 of the rate of products forward and 0.05 to 0.5 backward on an H200, the more the
   wider the channels; without channels_last it also turns what it is given and what it makes (benchmarks/gpu/rates.toml);
 - norms: what they are given is read once for the statistics and once to be normalised (layer norm moved its bytes at 0.6 of
@@ -24,10 +22,9 @@ What the rates are, and where they were read:
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
+from preflight.cost.alignment import aligned_share
 from preflight.cost.machine import ATTENTION, reached
 from preflight.vocabulary.hardware import Gpu, Link
 from preflight.vocabulary.quantity import Interval
@@ -65,14 +62,6 @@ class Rates(msgspec.Struct, frozen=True):
 LOW = Rates(1.15, 0.95, 0.85, 1.5e-6, 5e-6, 1e-6, 3e-6, 0.8, 0.6, 1.0, 1.0)
 MID = Rates(0.9, 0.90, 0.75, 2e-6, 14e-6, 4e-6, 4.5e-6, 0.45, 0.3, 2.0, 0.5)
 HIGH = Rates(0.65, 0.75, 0.60, 4e-6, 35e-6, 12e-6, 9e-6, 0.2, 0.08, 4.0, 0.0)
-# Share of the rate of a product by the bytes to which its rows are aligned, 16 or more being 1. That for 8 lies between its
-# neighbours. Up to Ampere products are fetched in smaller blocks anyway.
-_ALIGNED = {
-    "hopper": {2: 0.16, 4: 0.35, 8: 0.6},
-    "blackwell": {2: 0.16, 4: 0.35, 8: 0.6},
-    "ampere": {2: 0.5, 4: 0.7, 8: 0.85},
-    "ada": {2: 0.5, 4: 0.7, 8: 0.85},
-}
 _NORM_PASSES = 1.5
 
 
@@ -200,7 +189,7 @@ def seconds_of(kind: Kind, gpu: Gpu, rates: Rates) -> float:
         if convolution:
             rate *= rates.backwards if "backward" in kind.operator else rates.convolution
         if kind.product is not None:
-            rate *= tile_share(kind.product, gpu.sms or 108) * aligned_share(kind.product, kind.dtype, gpu.architecture)
+            rate *= tile_share(kind.product, gpu.sms or 108) * _aligned(kind, gpu)
         arithmetic = kind.flop / rate
     return max(memory, arithmetic, kind.kernels * rates.floor)
 
@@ -243,20 +232,13 @@ def tile_share(product: tuple[int, int, int, int], sms: int) -> float:
     return best
 
 
-def aligned_share(product: tuple[int, int, int, int], dtype: str, architecture: str) -> float:
-    """Return the share of the rate that the alignment of a product's rows allows.
-
-    Args:
-        product: Batch, rows, columns, depth.
-        dtype: The type in which it is computed; without tensor cores (fp32, fp64) alignment does not matter.
-        architecture: Of the GPU.
-    """
-    width = {"float16": 2, "bfloat16": 2, "tf32": 4}.get(dtype)
-    if width is None:
+def _aligned(kind: Kind, gpu: Gpu) -> float:
+    """Return the share of the rate that the alignment of a product allows; without tensor cores it does not matter."""
+    element = {"float16": 2, "bfloat16": 2, "tf32": 4}.get(kind.dtype)
+    if element is None or kind.product is None:
         return 1.0
     # What divides every side divides where each row begins, however the factors lie in memory.
-    side = math.gcd(*product[1:])
-    return _ALIGNED.get(architecture, {}).get(width * math.gcd(side, 16 // width), 1.0)
+    return aligned_share(gpu.architecture, element, *kind.product[1:])
 
 
 def _collective(kind: Kind, link: Link | None, rates: Rates) -> float:
