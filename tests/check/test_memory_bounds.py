@@ -8,6 +8,7 @@ import pytest
 
 from preflight import analyze
 from preflight.check.specs import model_spec
+from preflight.report.render import render
 from preflight.source.facts.gather import gather
 from preflight.source.launcher import Launch
 from preflight.source.reading import read
@@ -61,6 +62,17 @@ def test_a_figure_for_all_parameters_is_said_to_be_one(tmp_path: Path) -> None:
     assert (
         "the memory is that of a run that trains all parameters: how many this one trains is not known" in report.notes
     )
+    assert "\n  of a run that trains all parameters:\n  peak (allocated)" in render(report, "text")
+
+
+def test_no_margin_is_asked_of_a_figure_for_parameters_that_may_be_frozen(tmp_path: Path) -> None:
+    script = _SOME_FROZEN.format(name="gpt2-xl", length=64).replace("batch[:, :64]", "torch.randint(0, 50257, (1, 64))")
+    report = _report(tmp_path, script, "t4")
+    assert report.memory is not None
+    assert report.memory.device_bytes is not None
+    assert report.memory.fits == "unknown"
+    assert report.memory.device_bytes.mid > 0.9 * 15e9
+    assert "MEM006" not in {finding.code for finding in report.findings}
 
 
 _BROKEN = """

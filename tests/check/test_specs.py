@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from preflight import analyze
 from preflight.check.asked import Device
 from preflight.check.memory import memory_of
 from preflight.check.specs import model_spec, run_spec
@@ -15,7 +16,8 @@ from preflight.source.launcher import Launch
 from preflight.source.reading import read
 from preflight.source.script import read_script
 from preflight.vocabulary.memory import MemoryEstimate
-from preflight.vocabulary.run import ParallelDims
+from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.run import ParallelDims, RunSpec
 
 _SCRIPT = """
 import torch
@@ -248,3 +250,127 @@ def test_what_a_trainer_of_trl_trains(
     run = run_spec(reading, facts, None)
     assert (run.finetune, run.lora_rank, run.precision) == expected
     assert facts["model.trainable_parameters"].known is (expected[0] == "full")
+
+
+_SPLIT = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        b, t, width = x.shape
+        q, k, v = ({split} for part in self.qkv(x).chunk(3, -1))
+        x = x + self.out((torch.softmax(q @ k.transpose(-2, -1), -1) @ v).transpose(1, 2).reshape(b, t, width))
+        return x + self.mlp(x)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(65, 128)
+        self.blocks = nn.Sequential(*(Block(128, 4) for _ in range(3)))
+        self.head = nn.Linear(128, 65)
+
+    def forward(self, tokens):
+        return self.head(self.blocks(self.embed(tokens)))
+
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(100):
+    tokens = torch.randint(0, 65, (8, 33))
+    loss = nn.functional.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def _specs(tmp_path: Path, script: str) -> tuple[ModelSpec, RunSpec]:
+    path = tmp_path / "train.py"
+    path.write_text(script)
+    reading = read(read_script(path), None, Launch().variables(), tmp_path)
+    facts = gather(reading, Launch(), None)
+    model = model_spec(reading, facts)
+    assert model is not None
+    return model, run_spec(reading, facts, model)
+
+
+def test_the_width_of_a_head_may_be_what_is_left(tmp_path: Path) -> None:
+    model, _ = _specs(tmp_path, _SPLIT.format(split="part.view(b, t, self.heads, -1).transpose(1, 2)"))
+    assert (model.family, model.layers, model.heads, model.activation_reason) == ("transformer_decoder", 3, 4, None)
+
+
+def test_where_nothing_tells_how_many_heads_there_are_that_is_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("import other\n" + _SPLIT.format(split="other.split(part)"))
+    memory = analyze(path, gpu="t4").memory
+    assert memory is not None
+    assert "not known: no place tells into how many heads the attention is split" in (memory.reason or "")
+
+
+_TYPED = """
+import torch
+from torch import nn
+{before}
+model = nn.Linear(64, 64)
+{behind}
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for step in range(100):
+    loss = model(torch.randn(8, 64)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+_BF16, _FP32 = (f"torch.set_default_dtype(torch.{name})" for name in ("bfloat16", "float32"))
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "precision"),
+    [
+        (_BF16, "", "pure-bf16"),
+        (_BF16, _FP32, "pure-bf16"),
+        ("torch.set_default_dtype(d=torch.float64)", "", "fp64"),
+        (f"{_BF16}\n{_FP32}", "", "fp32"),
+        ("", _BF16, "fp32"),
+        (_BF16, "model.float()", "fp32"),
+        (_BF16, "model = model.to(torch.float32)", "fp32"),
+    ],
+)
+def test_weights_are_of_the_type_that_tensors_have_as_they_are_made(
+    tmp_path: Path, before: str, behind: str, precision: str
+) -> None:
+    _, run = _specs(tmp_path, _TYPED.format(before=before, behind=behind))
+    assert run.precision == precision
+
+
+_NAMED = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(20, 32)
+
+    def forward(self, features, mask, labels):
+        return nn.functional.mse_loss(self.layer(features * mask), labels)
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for step in range(100):
+    loss = model(mask=torch.rand(1, 20), labels=torch.randn(8, 32), features=torch.randn(8, 20))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_labels_and_masks_that_are_named_are_not_the_input(tmp_path: Path) -> None:
+    model, run = _specs(tmp_path, _NAMED)
+    assert run.micro_batch == 8
+    assert model.compared_elements == 32

@@ -77,12 +77,13 @@ def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | 
     if patch is not None and vocab is None:
         return _other(reading, network)
     positions = min((n for n, _ in tables if n != vocab), default=None)
+    heads = _heads(reading, network, hidden)
     return ModelSpec(
         family="transformer_decoder" if head else "transformer_encoder",
         parameters=network.total,
         layers=layers,
         hidden=hidden,
-        heads=_heads(reading, network, hidden),
+        heads=heads,
         ffn=ffn,
         gated=gated,
         vocab=vocab,
@@ -93,6 +94,7 @@ def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | 
         bias=True,
         tied_embeddings=None,
         dropout=_dropout(network),
+        activation_reason=None if heads else "no place tells into how many heads the attention is split",
     )
 
 
@@ -156,7 +158,8 @@ def _heads(reading: Reading, network: Network, hidden: int) -> int | None:
         if len(event.args) < 3:
             continue
         heads, width = plain(event.args[-2]), plain(event.args[-1])
-        if isinstance(heads, int) and heads > 1 and hidden % heads == 0 and width in (None, hidden // heads):
+        left = width == -1 and len(event.args) > 3  # ``x.view(b, t, heads, -1)``, not ``x.view(b, width, -1)``
+        if isinstance(heads, int) and heads > 1 and hidden % heads == 0 and (left or width in (None, hidden // heads)):
             return heads
     for event in reading.trace.calls("einops.rearrange"):
         found = plain(event.kwargs.get("h") or event.kwargs.get("heads"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,10 @@ _INPUTS = (
 """Names that networks give to what they are called with, those of transformers and diffusers first."""
 
 
+_BESIDE = re.compile(r"label|target|mask|^y$|(position|token_type)_ids$")
+"""Names of what networks are given beside their input."""
+
+
 class Event(Arguments):
     """A call that the script would make.
 
@@ -148,7 +153,8 @@ class Event(Arguments):
         if self.args:
             return self.args[0]
         named = (self.kwargs[name] for name in _INPUTS if name in self.kwargs)
-        return next(named, None) or next(iter(self.kwargs.values()), None)
+        other = (value for name, value in self.kwargs.items() if not _BESIDE.search(name))
+        return next(named, None) or next(other, None) or next(iter(self.kwargs.values()), None)
 
     def __repr__(self) -> str:
         return f"<{self.number} {self.name} line {getattr(self.node, 'lineno', '?')}>"

@@ -124,6 +124,12 @@ def test_every_field_of_run_and_layout_can_be_said() -> None:
     assert {f"distribution.{name}" for name in Wish.__struct_fields__} <= set(KEYS)
 
 
+def test_what_losses_are_given_may_be_nothing_or_a_fraction() -> None:
+    table = "parameters: 33.6e6, activation_elements: 12288, entropy_elements: 0, compared_elements: 4096.5"
+    model = request_from(settings_in(f"model: {{architecture: {{{table}}}, batch_size: 8}}")).model
+    assert (model.entropy_elements, model.compared_elements) == (0, 4096.5)
+
+
 def test_what_the_form_cannot_say_is_refused() -> None:
     request = request_from(settings_in("model: {name: clip-vit-base-patch32, batch_size: 8}"))
     assert "name: clip-vit-base-patch32" in to_yaml(request)

@@ -151,7 +151,7 @@ def used_in_losses(context: Context) -> set[int]:
         names = (".backward", ".manual_backward", "torch.autograd.backward", "torch.autograd.grad")
         for event in context.trace.calls(*names):
             for value in (event.receiver, *event.args, *event.kwargs.values()):
-                found.update(id(part) for part in provenance(value, 3000))
+                found.update(id(part) for part in provenance(value, _FAR))
         context.__dict__["_used_in_losses"] = found
     return found
 
@@ -162,12 +162,14 @@ def detached_in_place(context: Context, value: Value | None) -> bool:
     return any(id(o) in wanted for e in context.trace.calls(".detach_") for o in options_of(e.receiver))
 
 
-Fate = Literal["freed", "retained", "never"]
+Fate = Literal["freed", "partly", "retained", "never"]
 FATES: dict[Fate, str] = {
+    "partly": "a backward pass keeps the graph (retain_graph), and another one frees only what both have in common",
     "retained": "backward keeps the graph (retain_graph)",
     "never": "no backward frees it",
 }
-"""Why a graph that something holds stays whole."""
+"""Why a graph that something holds stays, whole or in part."""
+_FAR = 3000
 
 
 def fate_of_graph(context: Context, loop: TrainingLoop, value: Value, source: Obj) -> Fate:
@@ -179,11 +181,19 @@ def fate_of_graph(context: Context, loop: TrainingLoop, value: Value, source: Ob
         value: What carries the graph.
         source: The forward pass that the graph is of.
     """
-    freed = False
+    own = {id(option) for option in options_of(value)}
+    passes = {id(part) for part in provenance(value, _FAR) if isinstance(part, Obj) and is_forward(context, part)}
+    freed = retained = False
     for event in loop.backwards:
-        behind = {id(part) for given in (event.receiver, *event.args) for part in provenance(given, 3000)}
-        if id(source) in behind or any(id(option) in behind for option in options_of(value)):
-            freed = True
-            if any(context.value(event.kwargs.get(name)) is True for name in ("retain_graph", "create_graph")):
-                return "retained"
+        parts = [part for given in (event.receiver, *event.args) for part in provenance(given, _FAR)]
+        behind = {id(part) for part in parts}
+        keeps = any(context.value(event.kwargs.get(name)) is True for name in ("retain_graph", "create_graph"))
+        if not keeps and own & behind:
+            return "freed"
+        reached = id(source) in behind or bool(own & behind)
+        retained = retained or (keeps and reached)
+        # What was not followed to its beginning may reach it.
+        freed = freed or (not keeps and (reached or bool(passes & behind) or len(parts) >= _FAR))
+    if retained:
+        return "partly" if freed else "retained"
     return "freed" if freed else "never"

@@ -28,8 +28,9 @@ _HEADS = ("lm", "mlm", "classification", "none")
 _FLAGS = (
     "gated", "bias", "tied_embeddings", "learned_positions", "qkv_bias", "qk_norm", "fused_qkv", "shared_layers",
 )  # fmt: skip
-_FRACTIONS = ("dropout", "activation_elements", "forward_flops")
-_MAY_BE_ZERO = ("experts", "experts_per_token", "shared_experts", "dense_layers", "decoder_layers")
+_OF_LOSSES = ("entropy_elements", "compared_elements")
+_FRACTIONS = ("dropout", "activation_elements", "forward_flops", *_OF_LOSSES)
+_MAY_BE_ZERO = (*_OF_LOSSES, "experts", "experts_per_token", "shared_experts", "dense_layers", "decoder_layers")
 _PLAIN = ModelSpec(family="other")
 _TRANSFORMERS = ("transformer_decoder", "transformer_encoder", "encoder_decoder", "moe", "vision_transformer")
 

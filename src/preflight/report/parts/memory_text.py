@@ -39,6 +39,8 @@ def memory_section(canvas: Canvas, memory: MemoryEstimate, *, verbose: bool) -> 
 def _totals(canvas: Canvas, memory: MemoryEstimate) -> None:
     if memory.peak_bytes is None:
         canvas.write(f"not known: {one_line(memory.reason or 'no reason was given')}", indent=2)
+    elif memory.assumed:
+        canvas.write(f"of {one_line(memory.assumed)}:", indent=2)
     for field, name in TOTALS.items():
         value = getattr(memory, field)
         if value is None:

@@ -39,7 +39,9 @@ def memory_view(memory: MemoryEstimate, profile: Profile | None = None) -> dict[
     rows = [(name, getattr(memory, field)) for field, name in TOTALS.items()]
     limit = memory.capacity_bytes
     shown: dict[str, Any] = {
-        "method": METHODS[memory.method] if memory.peak_bytes is not None else None,
+        "method": METHODS[memory.method] + (f", of {one_line(memory.assumed)}" if memory.assumed else "")
+        if memory.peak_bytes is not None
+        else None,
         "unknown": None if memory.peak_bytes is not None else one_line(memory.reason or "no reason was given"),
         "oom": oom_line(memory.oom) if memory.oom is not None else None,
         "arithmetic": one_line(memory.oom.arithmetic or "") if memory.oom is not None else None,

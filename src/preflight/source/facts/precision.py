@@ -204,7 +204,7 @@ def _is(value: Value | None, model: Obj) -> bool:
 
 
 def weights_dtype(reading: Reading) -> Fact | None:
-    """Weights that are cast, or loaded, in half precision."""
+    """Weights that are cast, loaded, or made in half precision."""
     for model in reading.models[:1]:
         kind = dtype_of(model.kwargs.get("torch_dtype") or model.kwargs.get("dtype"))
         if kind in ("bf16", "fp16", "fp64"):
@@ -219,4 +219,25 @@ def weights_dtype(reading: Reading) -> Fact | None:
                 kind = dtype_of(value) if isinstance(settle(value), Ext) else None
                 if kind in ("bf16", "fp16", "fp64"):
                     return at(event, "fp64" if kind == "fp64" else f"pure-{kind}", "cast of the model")
+        return _made_in(reading, model)
     return None
+
+
+def _made_in(reading: Reading, model: Obj) -> Fact | None:
+    """The type that ``torch.set_default_dtype`` gives to the weights of a model that is made behind it; None for fp32."""
+    before = [
+        e for e in reading.trace.calls("torch.set_default_dtype") if e.number < model.number and not e.context.shadow
+    ]
+    back = any(
+        _is(e.receiver, model) and (e.name == ".float" or any(dtype_of(value) == "fp32" for value in e.args))
+        for e in reading.trace.calls(".float", ".to")
+    )
+    if not before or back:
+        return None
+    last = before[-1]
+    kind = dtype_of(last.argument(0, "d"))
+    if kind is None or any(frame.kind == "if" and frame.taken is None for frame in last.context.frames()):
+        return unknown("the default type of tensors, in which the weights are made, is not known")
+    if kind == "fp32":
+        return None
+    return at(last, "fp64" if kind == "fp64" else f"pure-{kind}", "default type of tensors")

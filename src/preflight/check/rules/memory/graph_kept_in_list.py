@@ -238,6 +238,8 @@ def _weigh(context: Context, loop: TrainingLoop, value: Value, source: Obj) -> t
             "certain",
             "backward has freed the activations, so this costs one 512-byte block and the nodes of the graph per pass",
         )
+    if fate == "partly":
+        return "warning", "likely", f"{FATES[fate]}, so the other activations of every pass stay in memory"
     return "error", "likely", f"{FATES[fate]}, so the activations of every pass stay in memory"
 
 

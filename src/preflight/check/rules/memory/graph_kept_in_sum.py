@@ -29,7 +29,7 @@ from preflight.check.queries.kept_graphs import FATES, detached_in_place, fate_o
 from preflight.check.rule import Rule
 from preflight.source.trace import Carry, Store, provenance
 from preflight.source.training import TrainingLoop
-from preflight.source.values import Obj, Phi, Value, options_of, settle
+from preflight.source.values import Known, Obj, Phi, Value, options_of, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -181,12 +181,17 @@ def _judge(
         return
     edit = _detach(context, place)
     fate = fate_of_graph(context, loop, value, source) if loop is not None else "freed"
-    why = f"{FATES[fate]}, so the activations of every pass stay in memory" if fate != "freed" else None
+    whole = fate in ("retained", "never")
+    stays = (
+        f"{FATES[fate]}, so the {'' if whole else 'other '}activations of every pass stay in memory"
+        if fate != "freed"
+        else _FREED
+    )
     yield context.finding(
         RULE,
         place,
-        f"{name} adds up tensors with their graph: {why or _FREED}",
-        severity="error" if why else None,
+        f"{name} adds up tensors with their graph: {stays}",
+        severity="error" if whole else None,
         evidence=[Evidence("added in each pass", "tensor with a graph"), Evidence("detached", False)],
         related=[(source, "the forward pass whose graph it carries")],
         fix=Fix(
@@ -202,8 +207,12 @@ _FREED = "the graph of every pass stays referenced, and memory grows with each s
 
 
 def _loop(context: Context, carry: Carry) -> TrainingLoop | None:
-    """The training loop each pass of which surely adds to a sum that it carries: nothing sets it back on the way."""
-    if len(list(options_of(carry.final))) != 1:
+    """The training loop each pass of which surely adds to a sum that it carries: nothing sets it back on the way.
+
+    None too where a loop around it begins the sum anew, as each epoch does: it holds the graphs of one epoch at most.
+    """
+    around = carry.frame.parent.loops() if carry.frame.parent is not None else []
+    if len(list(options_of(carry.final))) != 1 or (around and isinstance(settle(carry.before), Known)):
         return None
     return next((loop for loop in context.reading.loops if loop.frame is carry.frame), None)
 

@@ -26,6 +26,7 @@ import msgspec
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.memory_limits import place_of_model
 from preflight.check.rule import Example, Rule
+from preflight.check.verdict import ALL_TRAINED
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.quantity import format_bytes
 
@@ -84,6 +85,8 @@ def check(context: Context) -> Iterator[Finding]:
     memory, capacity = context.memory, context.capacity_bytes
     if memory is None or memory.device_bytes is None or capacity is None or memory.fits == "no":
         return
+    if memory.assumed == ALL_TRAINED:
+        return  # an upper bound: most of what it counts may be frozen
     needed = memory.device_bytes.mid
     if needed <= 0.9 * capacity:
         return
