@@ -114,3 +114,38 @@ for i, x in enumerate(loader):
         last = i
 """)
     assert analyze(path).facts["gradient_accumulation"].value is None
+
+
+_IN_TURN = """
+import torch
+from torch import nn
+
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(64, 1000000)
+
+    def forward(self, x, y):
+        return nn.functional.cross_entropy(self.out(x), y)
+
+one, two = Words().cuda(), Words().cuda()
+first, second = (torch.optim.SGD(net.parameters(), lr=1e-3) for net in (one, two))
+for step in range(100):
+    x, y = torch.randn(1900, 64, device="cuda"), torch.randint(0, 1000000, (1900,), device="cuda")
+    first.zero_grad()
+    one(x, y).backward()
+    first.step()
+    second.zero_grad()
+    two(x, y).backward()
+    second.step()
+"""
+
+
+def test_the_losses_of_networks_that_are_trained_in_turn_need_not_be_alive_at_once(tmp_path: Path) -> None:
+    # 1,900 x 1,000,000 logits are 7.1 GiB, four of that size 28.3 GiB: of one network they fit, of both at once they do not.
+    path = tmp_path / "train.py"
+    path.write_text(_IN_TURN)
+    report = analyze(path, gpu="a100-40gb")
+    assert report.verdict == "UNKNOWN"
+    assert report.memory is not None
+    assert "all together would not fit" in str(report.memory.reason)

@@ -119,8 +119,10 @@ def _within_bounds(
         return found
     if found.fits == "no":
         least_model, least_run = model, run
-        if several and model.activation_elements is not None:
-            least_model = msgspec.structs.replace(model, activation_elements=model.activation_elements / model.networks)
+        if several:
+            names = ("activation_elements", "entropy_elements", "compared_elements")
+            parts = {name: (getattr(model, name) or 0.0) / model.networks for name in names}
+            least_model = msgspec.structs.replace(model, **parts)
         if frozen:  # what autograd keeps depends on which are trained: only the weights are sure
             least_run = msgspec.structs.replace(run, trainable_parameters=0, micro_batch=None)
         least = estimate_memory(least_model, least_run, parallel, device.gpu, device.capacity_bytes)
