@@ -8,6 +8,7 @@ from preflight.source.facts.lengths import embeds, inside_a_network, length_of_c
 from preflight.source.facts.settings import trainer_setting, training_arguments
 from preflight.source.facts.telling import fact_of, place_of, unknown
 from preflight.source.launcher import Launch
+from preflight.source.tensor_shapes import shape_of
 from preflight.source.trace import parents_of, provenance
 from preflight.source.values import Dict, Known, Obj, Seq, Value, options_of, plain, settle
 from preflight.vocabulary.fact import Fact
@@ -356,7 +357,19 @@ def _image(reading: Reading) -> Fact:
                 sides = plain(source.argument(1, "image_size"), (3, 224, 224))
                 if isinstance(sides, (list, tuple)) and isinstance(sides[-1], int):
                     return Fact(sides[-1], place_of(source), "FakeData")
-    return unknown("no size of an image was recognised")
+    return _of_pictures(reading) or unknown("no size of an image was recognised")
+
+
+def _of_pictures(reading: Reading) -> Fact | None:
+    """The longer side of pictures of one or three channels that a script makes itself and gives to its network."""
+    for loop in reading.loops[:1]:
+        for event in loop.events:
+            if event.name != "()" or event.context.shadow or reading.roles.of(event.receiver) != "model":
+                continue
+            shape = shape_of(event.input)
+            if shape is not None and len(shape) == 4 and shape[1] in (1, 3):
+                return Fact(max(shape[2:]), place_of(event.input), "shape of the batch")
+    return None
 
 
 __all__ = ["Known", "facts", "training_loader"]
