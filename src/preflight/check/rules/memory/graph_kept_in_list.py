@@ -6,7 +6,7 @@ Looks for tensors that still carry the graph of a forward pass and are appended 
 ## Why
 The graph holds the activations of all layers of its forward pass, so the memory grows by the activations of one batch with every pass until the run ends out of memory.
 After a plain `backward()` the saved activations are gone, and a collected loss costs one 512-byte block of device memory per step: that is reported as information only.
-With `retain_graph=True` the graph stays, backward or not.
+With `retain_graph=True` the graph stays, backward or not; where another backward pass without it frees a part, that is a warning.
 
 ## Fix
 Collect `loss.item()` (a number) or `tensor.detach()`.

@@ -7,6 +7,7 @@ Looks for sums over the passes of a loop (`total += loss`, a meter that adds ten
 The sum is a tensor with a graph of its own that reaches back to the forward pass of every step.
 After `backward()` the activations are freed, but the nodes of all graphs stay in host memory, a few hundred bytes for each operation of the network and each step: for a network of 500 operations that is in the order of 100 kB per step, and the memory of the process grows until the sum is reset.
 Without a `backward()`, and with `retain_graph=True`, the activations of every batch stay on the device, until the run ends out of memory: that is an error.
+Where a loop around begins the sum anew, as each epoch may, or another backward pass frees a part of the graph, how much stays is not known, and it is a warning.
 
 ## Fix
 Add `loss.item()` or `loss.detach()`.

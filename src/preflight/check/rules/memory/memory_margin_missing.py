@@ -2,6 +2,7 @@
 
 ## What it does
 Compares the estimated peak, with the driver's context and the allocator's fragmentation, with the memory of the GPU, and speaks when less than a tenth is left.
+Nothing is said where the estimate is that of a run that trains all parameters and some may be frozen: it is an upper bound.
 
 ## Why
 The allocator cannot use every byte: freed blocks are split, and a large tensor needs a block in one piece.
