@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -150,3 +151,19 @@ def test_what_is_given_up_at_the_end_is_named(monkeypatch: Any) -> None:
     known.later(hanging, lambda values: [("state", tuple(values))])
     known.close("exit", 0, None)
     assert "1 rows lack numbers that a device did not give" in rows.troubles[0]
+
+
+def test_a_forked_child_neither_asks_for_what_was_waited_for_nor_lets_go_of_it() -> None:
+    """It has no device: to give pinned memory back would end it."""
+    own = recorder.Recorder(Settings(""), lambda _: Rows())
+    host, event = Host([1]), Event()
+    held = weakref.ref(host)
+    own.later(Pending([(host, event)], _joined), lambda values: [])
+    own.on_device.append((event, event))
+    own.after_fork()
+    event.done = True
+    own.settle()
+    assert own.on_device == []
+    assert host.read == 0
+    del host
+    assert held() is not None

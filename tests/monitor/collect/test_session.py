@@ -352,3 +352,15 @@ def test_a_model_that_changes_between_steps_is_looked_at_again(change: Any) -> N
         step(net, optimizer)
     assert len(kept.table("variable")) > before
     assert not kept.table("trouble")
+
+
+def test_a_program_is_recorded_whose_folder_was_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> str:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr("os.getcwd", gone)
+    with recorded() as kept:
+        monkeypatch.undo()
+        train(1)
+    assert [row["directory"] for row in kept.table("begin")] == [""]
+    assert kept.calls("step")

@@ -12,6 +12,8 @@ torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
 from recording import recorded  # noqa: E402
 
+from preflight.monitor.collect.verdicts import Verdicts  # noqa: E402
+
 pytestmark = pytest.mark.torch
 
 
@@ -57,3 +59,31 @@ def test_a_distance_is_a_verdict_only_where_it_is_one_to_the_label_itself() -> N
 def test_nothing_is_told_of_verdicts_that_are_compared_or_where_one_optimizer_holds_all() -> None:
     assert not [row for row in told(BCE, 1.0, between=lambda one, other: one - other) if row[0] == "verdict.own"]
     assert not told(BCE, 1.0, held=1)
+
+
+class Operation:
+    """Stands for an operation only as long as somebody holds it, as in older versions of torch."""
+
+    def __init__(self, below: list[Any], variable: Any = None) -> None:
+        self._below = below
+        self.variable = variable
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad" if self.variable is not None else "AddBackward0"
+
+    @property
+    def next_functions(self) -> list[tuple[Any, int]]:
+        return [(Operation(*one), 0) for one in self._below]
+
+
+def test_each_operation_is_gone_through_where_another_one_stood_for_it_before() -> None:
+    weights = [torch.nn.Parameter(torch.ones(2)) for _ in range(12)]
+    optimizers = [torch.optim.SGD(weights[:6], lr=0.1), torch.optim.SGD(weights[6:], lr=0.1)]
+
+    def chain(rest: list[Any]) -> list[Any]:
+        return [[([], rest[0])], None] if len(rest) == 1 else [[([], rest[0]), tuple(chain(rest[1:]))], None]
+
+    watching = Verdicts.__new__(Verdicts)
+    watching.variables = type("Known", (), {"optimizers": lambda self: list(enumerate(optimizers))})()
+    assert watching._holder(Operation(chain(weights)[0]), 4000) is None
+    assert watching._holder(Operation(chain(weights[:6])[0]), 4000) == 0

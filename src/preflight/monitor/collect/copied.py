@@ -6,6 +6,7 @@ many kernels in each forward pass. The thread that writes takes those of several
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ class Copied:
     """A copy of the tensors of a batch, which stands in its row for their fingerprints until the row is written.
 
     Attributes:
-        words: The tensors one after the other, as words in memory of the processor.
+        words: The tensors one after the other, as words in memory of the processor; as bytes once they came from a device.
         size: Bytes of each tensor.
         coming: There once the copy has come from its device; it has no values.
     """
@@ -37,12 +38,21 @@ class Copied:
         """Take the words, of how many tensors of which size they are, and the event that says when they are filled."""
         self.words = words
         self.size = size
-        self.coming = Pending([] if event is None else [(words[:0], event)], lambda read: [])
+        self.coming = Pending([], list) if event is None else Pending([(words[:0], event)], self._landed)
         self._count = count
 
     def __len__(self) -> int:
         """How many fingerprints it stands for."""
         return self._count
+
+    def _landed(self, read: list[list[Any]]) -> list[Any]:
+        """Take the words out of pinned memory, past whatever the program has switched on.
+
+        To give pinned memory back asks the driver, which the thread that writes must not do: the program may be capturing
+        a graph by then, and in a forked child, which drops what waits to be written, it would end the process.
+        """
+        self.words = bytearray(ctypes.string_at(self.words.data_ptr(), self.words.numel() * self.words.itemsize))
+        return []
 
 
 def copied(torch: Any, tensors: Sequence[Any]) -> Copied | None:
@@ -115,8 +125,15 @@ def _numbers(waiting: list[Copied], size: int) -> list[list[int | None]]:
             if plain.transformed(torch):
                 raise RuntimeError("the operations would be followed")
             with plain.Outside(torch):
-                numbers = iter(of_words(torch, torch.cat([one.words for one in some]).view(-1, size >> 3), size))
+                numbers = iter(
+                    of_words(torch, torch.cat([_words(torch, one) for one in some]).view(-1, size >> 3), size)
+                )
                 found += [[next(numbers) for _ in range(len(one))] for one in some]
         except Exception:
             found += [[None] * len(one) for one in some]
     return found
+
+
+def _words(torch: Any, copy: Copied) -> Any:
+    """The words of a copy as a tensor."""
+    return torch.frombuffer(copy.words, dtype=torch.int64) if type(copy.words) is bytearray else copy.words

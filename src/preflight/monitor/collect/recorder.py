@@ -101,6 +101,7 @@ class Recorder(Iterations):
         self._sink: Sink | None = None
         self._troubles: dict[str, int] = {}
         self._late = Late(self)
+        self._inherited: list[Any] = []
         self.trainers = Trainers(self)
         self._pid = _process
         self._forked = False
@@ -293,7 +294,9 @@ class Recorder(Iterations):
         self._pid = _process
         self._forked = True
         self._sink = None
-        self._late = Late(self)
+        # What waited for a device is kept, though never asked: to give pinned memory back would end a child.
+        self._inherited.append((self._late, self.on_device))
+        self._late, self.on_device = Late(self), []
         self.trainers = Trainers(self)
         self.halted = False
         self.thread = Thread()

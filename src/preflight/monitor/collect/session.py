@@ -57,7 +57,9 @@ class Session:
 
     def __init__(self, settings: Settings, imports: Imports | None = None) -> None:
         self.imports = imports or Imports()
-        self._directory = os.getcwd()  # the program may go elsewhere before it says again who it is
+        self._directory = ""
+        with contextlib.suppress(OSError):  # it may have been removed
+            self._directory = os.getcwd()  # the program may go elsewhere before it says again who it is
         self.recorder = recorder = Recorder(settings, self._open)
         places.foreign(recorder.torch.__file__)
         self.patches = Patches(recorder)

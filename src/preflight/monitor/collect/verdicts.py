@@ -86,12 +86,12 @@ class Verdicts:
             most: How many operations are gone through; with 1 only what this one holds itself.
         """
         found: list[Any] = []
-        nodes, seen = [layer], {id(layer)}
+        nodes, seen = [layer], {id(layer): layer}  # held, so that what stands for an operation stays the same
         for node in islice(nodes, most):  # grows as it goes
             for below, _ in node.next_functions:
                 if below is None or id(below) in seen:
                     continue
-                seen.add(id(below))
+                seen[id(below)] = below
                 own = below if name_of(below) == _LEAF else _turned(below)
                 if own is not None:
                     found.append(own.variable)
