@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
-from preflight.monitor.collect import pending, recorder
+from preflight.monitor.collect import backward, pending, recorder
 from preflight.monitor.collect.pending import Pending
 from preflight.monitor.collect.settings import Settings
 
@@ -153,8 +154,9 @@ def test_what_is_given_up_at_the_end_is_named(monkeypatch: Any) -> None:
     assert "1 rows lack numbers that a device did not give" in rows.troubles[0]
 
 
-def test_a_forked_child_neither_asks_for_what_was_waited_for_nor_lets_go_of_it() -> None:
+def test_a_forked_child_neither_asks_for_what_was_waited_for_nor_lets_go_of_it(monkeypatch: Any) -> None:
     """It has no device: to give pinned memory back would end it."""
+    monkeypatch.setattr(pending, "capturing", lambda torch: False)
     own = recorder.Recorder(Settings(""), lambda _: Rows())
     host, event = Host([1]), Event()
     held = weakref.ref(host)
@@ -167,3 +169,43 @@ def test_a_forked_child_neither_asks_for_what_was_waited_for_nor_lets_go_of_it()
     assert host.read == 0
     del host
     assert held() is not None
+
+
+def test_no_event_is_asked_for_while_a_graph_is_captured(monkeypatch: Any) -> None:
+    """That would end the capture: neither for a scalar that is read later, nor for what the device has spent."""
+    on_device = Event()
+    asked: list[Any] = []
+
+    class Scalar:
+        device = SimpleNamespace(type="cuda")
+
+        def detach(self) -> Scalar:
+            return self
+
+        def reshape(self, size: int) -> Scalar:
+            return self
+
+        double = detach
+
+    class Counted(Event):
+        def query(self) -> bool:
+            asked.append(self)
+            return False
+
+    capturing = False
+    for module in (pending, backward, recorder):
+        monkeypatch.setattr(module, "capturing", lambda torch: capturing)
+    monkeypatch.setattr(backward, "to_host", lambda torch, result: (Host([5]), on_device))
+    own = recorder.Recorder(Settings(""), lambda _: Rows())
+    waiting = backward.read_later(Scalar())
+    assert waiting is not None
+    on_device.done = capturing = True
+    own.on_device.append((on_device, Counted()))
+    own.iteration_ended()
+    assert asked == []
+    assert backward.read_later(Scalar()) is None
+    assert waiting.values() is None
+    capturing = False
+    own.iteration_ended()
+    assert len(asked) == 1
+    assert waiting.values() == [5]

@@ -60,5 +60,18 @@ def test_draws_are_the_same_and_the_method_is_put_back() -> None:
     assert Normal.sample is original
 
 
+def test_a_draw_in_a_compiled_function_stays_in_its_graph() -> None:
+    network = torch.nn.Linear(6, 8)
+
+    def drawn(x: Any) -> Any:
+        mean, deviation = network(x).chunk(2, 1)
+        return Normal(mean, deviation.exp(), validate_args=False).sample() * mean
+
+    with recorded() as kept:
+        compiled = torch.compile(drawn, backend="eager", fullgraph=True)
+        compiled(torch.randn(10, 6)).sum().backward()
+    assert not kept.table("trouble")
+
+
 def test_nothing_is_told_where_it_is_not_wanted() -> None:
     assert offs("sample", needs=("scalar", "forward")) == []

@@ -13,7 +13,9 @@ from .digests import dtype_of
 from .draws import Draws
 from .entry import Entry
 from .patching import Patches
+from .pending import Pending, to_host
 from .places import by_library, from_program, user_frame
+from .plain import capturing, loaded
 from .ranges import BLANK, OUTSIDE, Ranges
 from .ratios import ONE, Ratios
 from .recorder import Recorder
@@ -209,35 +211,14 @@ def _kept(
     return bool(create_graph if retain_graph is None else retain_graph)
 
 
-class _Scalar:
-    """The value of a scalar as it was: read at once on the CPU, later from a device."""
-
-    def __init__(self, copy: Any, event: Any) -> None:
-        self._copy = copy
-        self._event = event
-
-    def ready(self) -> bool:
-        return self._event is None or bool(self._event.query())
-
-    def values(self, wait: bool = False) -> list[float]:
-        if self._event is not None:
-            self._event.synchronize()
-        return [float(self._copy)]
-
-
-def read_later(tensor: Any) -> Any:
-    """The value of a scalar tensor, read without waiting for its device."""
+def read_later(tensor: Any) -> Pending | None:
+    """The value of a scalar tensor: read at once on the CPU, and without waiting for it on a GPU."""
     held = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     held = held.detach()
     if held.device.type == "cpu":
-        return _Scalar(float(held), None)
+        value = float(held)
+        return Pending([], lambda read: [value])
     if held.device.type != "cuda":
         return norms([held])
-    torch = sys.modules["torch"]
-    if torch.cuda.is_current_stream_capturing():
-        return None
-    copy = torch.empty((), dtype=torch.float64, pin_memory=True)
-    copy.copy_(held.reshape(()), non_blocking=True)
-    event = torch.cuda.Event()
-    event.record()
-    return _Scalar(copy, event)
+    torch = loaded()
+    return None if capturing(torch) else Pending([to_host(torch, held.reshape(1).double())], lambda read: read[0])

@@ -18,6 +18,7 @@ from .entry import Entry, Thread, Work
 from .iterations import Iterations
 from .late import Late, Rows
 from .places import here
+from .plain import capturing
 from .settings import Settings
 from .trainers import Trainers
 
@@ -263,7 +264,7 @@ class Recorder(Iterations):
         """Hand over what there is of the iteration, and count what a device has spent for the recorder."""
         self._late.finish(self.iteration, self.step)
         self.settle()
-        while self.on_device and self.on_device[0][1].query():
+        while self.on_device and not capturing(self.torch) and self.on_device[0][1].query():
             began, ended = self.on_device.pop(0)
             self.spent += int(began.elapsed_time(ended) * 1e6)
 

@@ -43,11 +43,16 @@ class Sampled:
         compiling = recorder.torch.compiler.is_compiling
         recording = recorder.torch.is_grad_enabled
 
-        @functools.wraps(original)
-        def sample(own: Any, *args: Any, **kwargs: Any) -> Any:
-            if not compiling() and recorder.detail and recording() and recorder.active():
+        def look(own: Any) -> None:
+            if recorder.detail and recording() and recorder.active():
                 with recorder.work("sample"):
                     self._look(own.loc)
+
+        # It holds functions alone: what the compiler cannot wrap would break the graph of a distribution made in it.
+        @functools.wraps(original)
+        def sample(own: Any, *args: Any, **kwargs: Any) -> Any:
+            if not compiling():
+                look(own)
             return original(own, *args, **kwargs)
 
         return sample
@@ -65,7 +70,9 @@ class Sampled:
         if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
             return
         self._looks[word] = looks + 1
-        node.register_prehook(functools.partial(self._came, mean.detach(), index, word))
+        with Outside(torch):
+            numbers = mean.detach()
+        node.register_prehook(functools.partial(self._came, numbers, index, word))
 
     def _came(self, mean: Any, index: int, word: str, gradients: tuple[Any, ...]) -> None:
         """The gradient of a mean has come: tell how far it is from a constant share of it, as a share of itself."""
