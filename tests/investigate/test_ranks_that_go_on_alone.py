@@ -175,3 +175,19 @@ def test_two_agents_on_one_machine(incident_of: Investigated, names: tuple[str, 
     waits = agent_of(0, TIMED_OUT, "RuntimeError")
     incident = incident_of(**{names[0]: missing, names[1]: waits})
     assert (incident.category, incident.culprit.ranks) == ("environment", (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("ends", "category"),
+    [
+        ("worker-1 exited with code 0\nboard-1 exited with code 137\n", "none"),
+        ("worker-1 exited with code 0\nboard-1 exited with code 143\n", "none"),
+        ("fetch-1 exited with code 0\nworker-1 exited with code 137\n", "oom"),
+        ("worker-1 exited with code 0\nworker-2 exited with code 137\n", "oom"),
+    ],
+)
+def test_what_compose_stops_behind_a_training_that_ended_well_did_not_fail(
+    incident_of: Investigated, ends: str, category: str
+) -> None:
+    trained = steps(0, 5, label="worker-1  | ") + steps(0, 5, label="worker-2  | ")
+    assert incident_of(compose="fetch-1  | done\nboard-1  | up\n" + trained + ends).category == category

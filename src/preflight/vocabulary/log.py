@@ -219,7 +219,7 @@ class Ending(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         about: The process.
         code: Exit code; negative: killed by that signal.
         teller: ``torchrun``, ``slurm``, ``mpi``, ``mpich``, ``error.json``, ``kernel``, ``shell``, ``kubernetes``, ``engine``, ``ray``,
-            ``paddle``, ``wandb``, ``preflight monitor``.
+            ``paddle``, ``wandb``, ``compose``, ``preflight monitor``.
         message: Its last words, where they were kept.
     """
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from preflight.investigate.case.containers import without_stopped
 from preflight.investigate.case.handed_on import handed_on_in
 from preflight.investigate.case.people import People
 from preflight.investigate.flight.votes import FlightEvidence
@@ -85,7 +86,7 @@ class Case:
         self.steps: tuple[StepLine, ...] = reading.steps
         self.every_step: tuple[StepLine, ...] = reading.steps
         self.speaking: dict[int, tuple[int, int]] | None = None
-        self.endings: tuple[Ending, ...] = reading.endings
+        self.endings: tuple[Ending, ...] = without_stopped(reading)
         self._stretches: dict[tuple[int | None, int], tuple[list[int], list[int]]] = {}
 
     def quote(self, hit: Hit) -> Quote:

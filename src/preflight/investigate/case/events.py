@@ -75,7 +75,7 @@ def _of_hits(case: Case, broken: Set[Place]) -> tuple[list[Event], set[Place]]:
 
 
 def _tell_nothing(case: Case) -> set[tuple[str, Place]]:
-    """Return the lines of exceptions that signatures of some roles take for what they are not, with those roles."""
+    """Return the lines, of exceptions and of containers' ends, that signatures of some roles take for what they are not, with those."""
     raised = [one for one in case.reading.raised if one.exception]
     # What an exception says of a beginning or an end is no sign of either.
     found: set[tuple[str, Place]] = {("progress", one.hit.place) for one in raised}
@@ -86,6 +86,10 @@ def _tell_nothing(case: Case) -> set[tuple[str, Place]]:
         # A pipe between two processes of a machine is no network, though what breaks on both is called the same.
         elif one.exception == "ConnectionResetError" and from_a_pipe(one):
             found.add(("cascade", one.hit.place))
+    # What compose stopped as the training was done did not fail, whatever its code is.
+    told = {(one.file, one.line) for one in case.endings}
+    stopped = {(one.file or 0, one.line or 0) for one in case.reading.endings if (one.file, one.line) not in told}
+    found |= {(role, place) for role in ("root", "cascade", "teardown") for place in stopped}
     return found
 
 

@@ -86,7 +86,7 @@ def died(ending: Ending) -> bool:
 def ending_events(case: Case) -> list[Event]:
     """Return an event for each process whose end is told, once for each rank and process; of 0 none."""
     found: dict[object, Event] = {}
-    for ending in case.reading.endings:
+    for ending in case.endings:
         if not ending.code and not died(ending):
             continue
         rank = case.people.rank_of(ending.about, ending.file)
