@@ -22,6 +22,9 @@ from preflight.investigate.diagnose import diagnose
         ("torchrun: error: argument --nproc-per-node/--nproc_per_node: expected one argument", True),
         ("accelerate <command> [<args>] launch: error: unrecognized arguments: --machines 2", True),
         ("__main__.py: error: unrecognized arguments: --tune", True),
+        ("train.py fit: error: unrecognized arguments: --tune", False),
+        ("INFO tools/train.py fit: error: argument --lr: invalid float value: '1e'", False),
+        ("__main__.py fit: error: unrecognized arguments: --tune", True),
         ("error: unrecognized arguments: --tune", False),
     ],
 )

@@ -23,7 +23,9 @@ def of_a_launcher(text: str) -> bool:
     found = _PROGRAM.search(text)
     if found is None:
         return False
-    name = found["program"].rpartition("/")[2]
+    # Behind a script's name stand commands of its own: `train.py fit`.
+    words = [word.rpartition("/")[2] for word in found["program"].split()]
+    name = next((word for word in words if word.endswith(".py")), words[-1])
     if name in _LAUNCHES:
         return _OF_A_LAUNCHER.search(text[found.end() :]) is not None
     return name == "__main__.py" or not name.endswith(".py")
