@@ -45,6 +45,12 @@ def test_a_program_printed_what_it_caught_and_went_on_for_long(tmp_path: Path) -
     assert told(tmp_path, _SAID + caught + _SAID[:400]).category != "none"
 
 
+def test_what_hydra_prints_from_its_task_on_ended_the_program(tmp_path: Path) -> None:
+    task = raised(_INDEX, ("/home/me/fit.py", "main"), ("/home/me/utils/config.py", "read_config"))
+    text = "Error executing job with overrides: ['seed=1']\n" + task + _SAID
+    assert told(tmp_path, text).category != "none"
+
+
 def test_what_went_through_a_whole_script_ended_it(tmp_path: Path) -> None:
     ended = raised(_INDEX, ("/home/me/fit.py", "<module>"), ("/home/me/utils/config.py", "read_config"))
     assert told(tmp_path, "reading fit.cfg\n" + ended + _SAID).category != "none"
@@ -110,6 +116,7 @@ def test_a_pipe_between_two_processes_is_no_network(tmp_path: Path) -> None:
         ("runs/00005-dataset-cond/network-snapshot-004240.pkl", "checkpoint"),
         ("out/model_weights_12.h5", "checkpoint"),
         ("/data/annotations_12.pkl", "data"),
+        ("/data/class_weights.pkl", "data"),
     ],
 )
 def test_the_name_of_a_pickle_tells_what_it_holds(tmp_path: Path, path: str, category: str) -> None:

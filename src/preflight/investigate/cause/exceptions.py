@@ -151,7 +151,7 @@ _LOGGED = re.compile(
     r"^(?:.{0,80}[\s\[|(-])?(?P<name>[a-z_]\w*(?:\.\w+)+)[\s\]|)-].{0,40}\b(?:ERROR|CRITICAL|FATAL)\b|\b(?:ERROR|CRITICAL|FATAL)[:\s\]|-]+\[?(?P<named>[a-z_]\w*(?:\.\w+)+)[:\]\s]"
 )
 """A line at the level of an error, of a logger that bears the name of its module."""
-_REPEATED = re.compile(r"\bError executing job with overrides:")
+REPEATED = re.compile(r"\bError executing job with overrides:")
 """Hydra repeats the command line where a program raised: words of it say nothing of why."""
 
 
@@ -283,7 +283,7 @@ def _about_to_raise(raised: Raised) -> Raised | None:
 
 def meaning_of_line(text: str) -> Meaning | None:
     """Return what a line is taken for that looks like trouble and that nothing took; None where nothing tells."""
-    if _REPEATED.search(text) or goes_on(text):
+    if REPEATED.search(text) or goes_on(text):
         return None
     match = _LINE.search(text)
     if match is not None:
@@ -314,7 +314,7 @@ _DONE = re.compile(r"(?i)\b(?<!not )(?<!never )(?:done|finished|completed|proces
 
 def meaning_of_last_line(text: str) -> Meaning | None:
     """Return what the last word of a program is about where it tells of trouble, by the file or the samples that it names."""
-    if _REPEATED.search(text) or goes_on(text) or WEB.search(text) or _DONE.search(text):
+    if REPEATED.search(text) or goes_on(text) or WEB.search(text) or _DONE.search(text):
         return None
     category = category_of_file(text) or ("data" if names_samples(text) else None)
     return Meaning(_shown(text.strip()), category, "root") if category is not None else None
@@ -322,11 +322,11 @@ def meaning_of_last_line(text: str) -> Meaning | None:
 
 def meaning_of_last_error(text: str) -> Meaning | None:
     """Return what the last word of a program is taken for that its logger says as an error, and that names nothing."""
-    if (goes_on(text) or WEB.search(text) or _DONE.search(text)) and not _REPEATED.search(text):
+    if (goes_on(text) or WEB.search(text) or _DONE.search(text)) and not REPEATED.search(text):
         return None
     return (
         Meaning(_shown(text.strip()), "other", "cascade")
-        if _AS_AN_ERROR.search(text) or _REPEATED.search(text)
+        if _AS_AN_ERROR.search(text) or REPEATED.search(text)
         else None
     )
 

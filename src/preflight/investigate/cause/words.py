@@ -10,7 +10,7 @@ from preflight.vocabulary.signature import Category
 _FILES: tuple[tuple[str, Category], ...] = (
     (r"(?:^|[/\\'\" ])(?:train(?:ing)?|val(?:id(?:ation)?)?|test)\.bin\b", "data"),
     (r"(?:^|[/\\'\" ])data_?sets?[/\\](?!\S*(?:site-packages|checkpoint|ckpt))\S+\.(?:bin|idx|txt|jsonl?|lst)\b", "data"),
-    (r"[^/\\\s]*(?:snapshot|checkpoint|ckpt|weights)[^/\\\s]*\.(?:pkl|pickle|h5|npz)\b", "checkpoint"),
+    (r"(?:snapshot|checkpoint|ckpt|(?<!class_)(?<!sample_)(?<!edge_)weights)[^/\\\s]{0,200}\.(?:pkl|pickle|h5|npz)\b", "checkpoint"),
     (r"\.(pt|pth|ckpt|safetensors|bin|distcp)\b|checkpoint|state_dict", "checkpoint"),
     (r"\.(so|dll|dylib|py|cu|cpp|h|cuh|sif|sqsh|simg)\b|nvcc|ninja|CUDA_HOME|site-packages/\S+\.(json|txt)", "environment"),
     (r"\.(jpe?g|png|tiff?|bmp|webp|gif|wav|flac|mp3|mp4|avi|npy|npz|h5|hdf5|lmdb|mdb|parquet|arrow|csv|tsv|jsonl?|txt|tar|zip"

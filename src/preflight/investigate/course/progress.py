@@ -8,6 +8,7 @@ from itertools import accumulate
 from math import isfinite
 
 from preflight.investigate.case.case import Case, Event, by_file
+from preflight.investigate.cause.exceptions import REPEATED
 from preflight.investigate.course.bad_ends import BadEnds
 from preflight.investigate.course.evaluations import never_finite
 from preflight.investigate.course.last_lines import LastLines, caught_by_the_program, is_end, stays_in_a_library
@@ -88,6 +89,8 @@ class Progress:
         self._evaluated = never_finite(case)
         self._raised = {one.hit.place for one in case.raised if one.exception}
         self._raised_in = by_file(case.raised, lambda one: one.hit.file)
+        # Hydra prints a traceback from its task on, without the top of the script, as one that the program caught would begin.
+        self._in_hydra = {one.first.file for one in case.reading.unknown if REPEATED.search(one.first.text)}
         self._ends = BadEnds(case, {key: order.lines[-1] for key, order in self._of_rank.items()})
 
     def behind(self, event: Event) -> int:
@@ -261,7 +264,7 @@ class Progress:
 
         One that counts steps did none behind it, or it would be known to have gone on.
         """
-        if event.place not in self._raised or event.hit.file in self._ranks_in:
+        if event.place not in self._raised or event.hit.file in self._ranks_in or event.hit.file in self._in_hydra:
             return False
         if self.case.lines_behind(event.hit) < _LONG or self._last.failed(event):
             return False
