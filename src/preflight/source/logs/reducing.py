@@ -224,7 +224,8 @@ class Reducer:
         elif name := named_in(
             line.text
         ):  # a notebook's begins with its exception, which its last line begins with as well
-            column = line.text.rfind(name, line.head.end, column)
+            named = line.text.rfind(name, line.head.end, column)
+            column = named if named >= 0 else column
         folded = unfolded(line.text)
         for lines in folded:
             self._take_raised(page, line, column, folded=lines)
