@@ -45,6 +45,12 @@ def test_a_program_printed_what_it_caught_and_went_on_for_long(tmp_path: Path) -
     assert told(tmp_path, _SAID + caught + _SAID[:400]).category != "none"
 
 
+@pytest.mark.parametrize("lib", ["/usr/lib/python3.9/", "C:\\Python39\\lib\\", "D:\\conda\\envs\\fit\\Lib\\"])
+def test_what_a_process_of_its_own_did_not_catch_ended_it(tmp_path: Path, lib: str) -> None:
+    ended = raised(_INDEX, (f"{lib}multiprocessing/process.py".replace("/", lib[-1]), "_bootstrap"), ("fit.py", "work"))
+    assert told(tmp_path, "reading fit.cfg\n" + ended + _SAID).category != "none"
+
+
 def test_what_hydra_prints_from_its_task_on_ended_the_program(tmp_path: Path) -> None:
     task = raised(_INDEX, ("/home/me/fit.py", "main"), ("/home/me/utils/config.py", "read_config"))
     text = "Error executing job with overrides: ['seed=1']\n" + task + _SAID

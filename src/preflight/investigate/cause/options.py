@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_PROGRAM = re.compile(r"(?P<program>[\w.<>\[\]/-]+(?: [\w<>\[\]-]+)*): error: ")
+_PROGRAM = re.compile(r"(?P<program>[\w.<>\[\]/-]{1,100}(?: [\w<>\[\]-]{1,60}){0,8}): error: ")
 """The name under which argparse refuses, and the commands behind it."""
 _LAUNCHES = ("launch.py", "run.py")
 """torch's launchers, and programs of one's own that are called so."""

@@ -9,7 +9,10 @@ from preflight.investigate.case.case import Case, Event
 from preflight.vocabulary.log import Raised
 
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
-_OF_PYTHON = re.compile(r"[/\\]lib(?:64)?[/\\]python\d[\d.]*[/\\]|^<frozen ")
+_OF_PYTHON = re.compile(
+    r"[/\\]lib(?:64)?[/\\]python\d[\d.]*[/\\]|^<frozen |\\[Ll]ib\\(?:multiprocessing|concurrent|asyncio|threading|runpy)\b"
+)
+"""On Windows its modules lie in `Lib` itself, in a folder of any name."""
 _FAILING = ("root", "cascade", "confirmation", "teardown")
 
 

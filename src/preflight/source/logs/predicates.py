@@ -75,7 +75,7 @@ def not_for_a_task(fields: Mapping[str, object], text: str) -> bool:
 
 
 _BEGINS = re.compile(
-    r"(?:^|[\s/])(?:\.(?:bash|z|k|tc)?(?:rc|_?profile|_login|env)|etc/(?:profile|bashrc|bash\.bashrc|zshrc)[\w./-]*): (?:line )?\d"
+    r"(?:^|[\s/])(?:\.(?:bash|z|k|tc)?(?:rc|_?profile|_login|env)|etc/(?:profile|bashrc|bash\.bashrc|zshrc)[\w./-]{0,100}): (?:line )?\d"
 )
 
 
