@@ -3,12 +3,14 @@
 ``Normal.sample()`` gives a number; ``rsample()`` gives one that leads back to mean and deviation. A network whose samples
 are numbers learns nothing from what becomes of them. Where a divergence from a standard normal is all that is left, the
 gradient of each mean is a constant share of the mean itself, which nothing else makes so. That is looked at in the
-backward pass, in detailed iterations.
+backward pass, in detailed iterations. What is asked for the probability of a sample is taught by that, also where it comes
+to nothing, as with an advantage of zero: of it nothing is told.
 """
 
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 

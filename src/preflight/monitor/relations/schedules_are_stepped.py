@@ -9,6 +9,8 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.fetches import fetches_of
 from preflight.monitor.window import Call, Window
 
+_LATE = "SWALR"
+"""A schedule that is stepped once a later phase has begun, which a training may end before."""
 _PASSES = 3
 """Whole passes through the data after which a schedule of epochs has been stepped, too."""
 
@@ -21,7 +23,7 @@ class SchedulesAreStepped(Relation):
     Judged at the end of a program that ended by itself, of optimizers that stepped, of which no schedule was ever stepped
     although one was made and the training then went through the data of its loader three times and more, and whose rate was
     the same all the while: what brings the rate on in another way is no violation, nor is a second schedule that takes the place of the
-    first.
+    first. Left out is ``SWALR``, which is made for a later phase that a training may end before.
     """
 
     name = "schedules-are-stepped"
@@ -48,7 +50,9 @@ class SchedulesAreStepped(Relation):
         for call in window.named("loop"):
             self._begun[call.object] = self._begun.get(call.object, 0) + 1
         for call in window.named("scheduler.new"):  # it comes last in its iteration
-            self._made.setdefault(str((call.args or {}).get("optimizer")), (call, dict(self._begun)))
+            optimizer = str((call.args or {}).get("optimizer"))
+            if optimizer not in self._made or self._made[optimizer][0].object == _LATE:
+                self._made[optimizer] = call, dict(self._begun)
         self._trained.update(fetch.batch.loader for fetch in fetches_of(window) if fetch.trained)
         for number in window.numbers:
             if number.name == "lr":
@@ -65,6 +69,7 @@ class SchedulesAreStepped(Relation):
                 continue
             passes = max((self._begun.get(one, 0) - begun.get(one, 1) for one in self._trained), default=0)
             wrong = ended and passes >= _PASSES and optimizer not in self._stepped | self._moved
+            wrong = wrong and call.object != _LATE
             yield Example(
                 (),
                 not wrong,
@@ -83,6 +88,7 @@ class SchedulesAreStepped(Relation):
         yield _run(how="signal")
         yield _run(loops=_PASSES)
         yield _run(late=True)  # a second phase had only begun
+        yield _run(kind=_LATE)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -90,11 +96,16 @@ class SchedulesAreStepped(Relation):
 
 
 def _run(
-    *last: object, rate: float = 0.0, how: str = "exit", loops: int = _PASSES + 1, late: bool = False
+    *last: object,
+    rate: float = 0.0,
+    how: str = "exit",
+    loops: int = _PASSES + 1,
+    late: bool = False,
+    kind: str = "StepLR",
 ) -> list[Window]:
     """Passes through the data in steps at a rate, which falls by so much with each pass; what stands last ends each of them."""
     mini = Mini({"model.weight": {}})
-    new = ("scheduler.new StepLR", {"args": {"optimizer": "optimizer0:SGD"}})
+    new = (f"scheduler.new {kind}", {"args": {"optimizer": "optimizer0:SGD"}})
     windows = [] if late else [mini.window(new)]
     for epoch, number in [(epoch, number) for epoch in range(loops) for number in range(2)]:
         rows = [

@@ -26,7 +26,8 @@ class TrainedAreHeld(Relation):
     the optimizer holds a tensor without gradients in their place.
     A parameter that gets gradients step after step, belongs to no optimizer and never changes was forgotten: it came
     after the optimizer was made, sits in a plain list, belongs to a second network, or was meant to be frozen.
-    What was frozen and no longer is, is meant to be trained wherever it lies; so is what lies below where an optimizer was
+    What was frozen and no longer is, is meant to be trained wherever it lies, unless an optimizer holds other parameters of
+    the network that thawed, too: then these were chosen. So is what lies below where an optimizer was
     made with a group that has a rate of its own and holds nothing, as of a generator that was used up; and so is what lies
     below where two optimizers take turns and hold the very same parameters: one of them was meant for it.
     So are adapters: each matrix that nobody holds stands in one module with a larger one that was frozen, and who freezes that
@@ -94,6 +95,7 @@ class TrainedAreHeld(Relation):
             if state.moment == "before_step" and state.what == "gradient"
             for ident, norm in zip(state.ids, state.norm, strict=True)
         )
+        chosen = {one.root for one in variables.values() if one.id in self._thawed and one.optimizer >= 0}
         meant_roots = mastered(with_gradient, variables) | adapted(with_gradient, variables)
         for state in states:
             if state.what != "parameter" or state.bits is None:
@@ -106,7 +108,7 @@ class TrainedAreHeld(Relation):
                     self._rounds.pop(ident, None)
                     continue
                 rounds = self._rounds[ident] = 1 + (self._rounds.get(ident, 0) if still else 0)
-                meant = orphans or ident in self._thawed
+                meant = orphans or (ident in self._thawed and variables[ident].root not in chosen)
                 meant = meant or (rounds >= _LATER and variables[ident].root in meant_roots)
                 if rounds >= _ROUNDS and (meant or self._forgotten(variables[ident], variables)):
                     wrong.append(window.run.name(ident))
@@ -213,6 +215,14 @@ class TrainedAreHeld(Relation):
             body, low = ("m.block.norm.weight", "m.block.conv.weight") if more else ("m.body.weight", "m.low.weight")
             mini = Mini({low: _LARGE, body: {"optimizer": -1, **more}, "m.head.weight": {}})
             yield [mini.window(*_rows(body, 0.5, 7, ("m", "m.body", "m.block", "m.head"))) for _ in range(6)]
+        # All of it thaws, and a new optimizer is given the upper part alone.
+        mini = Mini({"head.weight": {}, "m.body.weight": _FROZEN, "m.low.weight": _FROZEN})
+        parts = ("m.low.weight", "m.body.weight")
+        still = mini.window(*(("variable", name, {}) for name in parts))
+        given = ("variable", "m.body.weight", {"trainable": True, "optimizer": 0})
+        rows = _rows("m.low.weight", 0.5, 7, ("m", "m.low", "m.body", "head"))
+        begun = mini.window(("variable", "m.low.weight", {"trainable": True}), given, *rows)
+        yield [still, begun, *(mini.window(*rows) for _ in range(2))]
         # A new optimizer for the head that is trained on top of what stays.
         mini = Mini({"critic.weight": {}, "maker.weight": {"optimizer": -1}})
         yield [mini.window(*_stepping(order)) for order in (0, 0, 0, 1, 1, 1)]
