@@ -39,25 +39,26 @@ def test_a_sample_with_a_graph_is_not_looked_at() -> None:
     assert offs("rsample") == []
 
 
-def test_what_an_agent_draws_is_taught_by_its_probability() -> None:
+@pytest.mark.parametrize("advantage", [0.0, 1.0])
+def test_nothing_is_told_of_what_an_agent_draws_and_asks_the_probability_of(advantage: float) -> None:
     policy = torch.nn.Linear(6, 4)
     with recorded() as kept:
-        given = Normal(policy(torch.randn(10, 6)), 1.0)
+        mean = policy(torch.randn(10, 6))
+        given = Normal(mean, 1.0)
         action = given.sample()
-        (-(given.log_prob(action).sum(1) * torch.randn(10)).mean()).backward()
-    (off,) = [row["value"] for row in kept.table("scalar") if row["name"] == "sample.off"]
-    assert off > 0.1
+        (-(given.log_prob(action).sum(1) * advantage).mean() + (mean**2).mean()).backward()
+    assert not [row for row in kept.table("scalar") if row["name"] == "sample.off"]
 
 
 def test_draws_are_the_same_and_the_method_is_put_back() -> None:
     mean = torch.nn.Linear(3, 20)(torch.ones(3))
-    original = Normal.sample
+    original, asked = Normal.sample, Normal.log_prob
     torch.manual_seed(1)
     plain = Normal(mean, 1.0).sample()
     torch.manual_seed(1)
     with recorded():
         assert torch.equal(Normal(mean, 1.0).sample(), plain)
-    assert Normal.sample is original
+    assert (Normal.sample, Normal.log_prob) == (original, asked)
 
 
 def test_a_draw_in_a_compiled_function_stays_in_its_graph() -> None:
@@ -65,7 +66,9 @@ def test_a_draw_in_a_compiled_function_stays_in_its_graph() -> None:
 
     def drawn(x: Any) -> Any:
         mean, deviation = network(x).chunk(2, 1)
-        return Normal(mean, deviation.exp(), validate_args=False).sample() * mean
+        drawing = Normal(mean, deviation.exp(), validate_args=False)
+        action = drawing.sample()
+        return action * mean + drawing.log_prob(action)
 
     with recorded() as kept:
         compiled = torch.compile(drawn, backend="eager", fullgraph=True)

@@ -33,14 +33,17 @@ class Sampled:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._looks: dict[str, int] = {}
+        # By distribution, whether it was asked for a probability: a graph that held the distribution would hold itself.
+        self._asked: weakref.WeakKeyDictionary[Any, list[bool]] = weakref.WeakKeyDictionary()
 
     def install(self, patches: Patches) -> None:
-        """Put the watching function in place."""
+        """Put the watching functions in place."""
         if self.recorder.wants(NAME):
             kind = self.recorder.torch.distributions.Normal
-            patches.replace(kind, "sample", self._watching(kind.sample))
+            patches.replace(kind, "log_prob", self._watching(kind.log_prob, self._ask))
+            patches.replace(kind, "sample", self._watching(kind.sample, self._look))
 
-    def _watching(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _watching(self, original: Callable[..., Any], seen: Callable[[Any], None]) -> Callable[..., Any]:
         recorder = self.recorder
         compiling = recorder.torch.compiler.is_compiling
         recording = recorder.torch.is_grad_enabled
@@ -48,19 +51,22 @@ class Sampled:
         def look(own: Any) -> None:
             if recorder.detail and recording() and recorder.active():
                 with recorder.work("sample"):
-                    self._look(own.loc)
+                    seen(own)
 
         # It holds functions alone: what the compiler cannot wrap would break the graph of a distribution made in it.
         @functools.wraps(original)
-        def sample(own: Any, *args: Any, **kwargs: Any) -> Any:
+        def watched(own: Any, *args: Any, **kwargs: Any) -> Any:
             if not compiling():
                 look(own)
             return original(own, *args, **kwargs)
 
-        return sample
+        return watched
 
-    def _look(self, mean: Any) -> None:
-        torch = self.recorder.torch
+    def _ask(self, own: Any) -> None:
+        self._asked.setdefault(own, [False])[0] = True
+
+    def _look(self, own: Any) -> None:
+        torch, mean = self.recorder.torch, own.loc
         if type(mean) is not torch.Tensor or not mean.requires_grad or mean.numel() < _LEAST or impossible(torch):
             return
         node, index = _given(mean)
@@ -72,13 +78,16 @@ class Sampled:
         if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
             return
         self._looks[word] = looks + 1
+        asked = self._asked.setdefault(own, [False])
         with Outside(torch):
             numbers = mean.detach()
-        node.register_prehook(functools.partial(self._came, numbers, index, word))
+        node.register_prehook(functools.partial(self._came, asked, numbers, index, word))
 
-    def _came(self, mean: Any, index: int, word: str, gradients: tuple[Any, ...]) -> None:
+    def _came(self, asked: list[bool], mean: Any, index: int, word: str, gradients: tuple[Any, ...]) -> None:
         """The gradient of a mean has come: tell how far it is from a constant share of it, as a share of itself."""
         recorder = self.recorder
+        if asked[0]:
+            return
         with recorder.work("sample"):
             one = gradients[index]
             if one is None or one.shape != mean.shape or not simple(one) or impossible(recorder.torch):
