@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Batch, Call, Seen, Window
+
+_TURNS = 2
+"""Changes from layer to layer between attention along positions and along samples that are meant, where a loader is seen."""
 
 
 class AttentionAlongPositions(Relation):
@@ -21,7 +25,8 @@ class AttentionAlongPositions(Relation):
     is given other axes as a rule.
     Without a loader samples are known to come first where a model that is trained is given a table of tokens and answers
     with one line for each of its rows, as a classifier or an encoder does: these are no positions of one sequence.
-    Then nothing is said where other layers attend along the positions: the two kinds may take turns.
+    Then nothing is said where other layers attend along the positions: the two kinds may take turns. With a loader they do
+    where the kind changes twice and more from layer to layer, as in a model of tables that looks at columns and at rows.
     """
 
     name = "attention-along-positions"
@@ -50,7 +55,9 @@ class AttentionAlongPositions(Relation):
             wrong = (seen.shape[0], seen.shape[1]) in laid
             if wrong or (seen.shape[1], seen.shape[0]) in laid:
                 judged.append((call, seen, wrong))
-        mixed = not held and len({wrong for _, _, wrong in judged}) > 1
+        by_layer = {call.object: wrong for call, _, wrong in sorted(judged, key=lambda one: one[0].q)}
+        changes = sum(one != other for one, other in pairwise(by_layer.values()))
+        mixed = changes >= (_TURNS if held else 1)
         for call, seen, wrong in judged:
             if not mixed:
                 yield self._example(call, seen, wrong, window)
@@ -75,6 +82,7 @@ class AttentionAlongPositions(Relation):
         yield [*_fed([5, 8, 16], batch_first=False), *_fed([5, 8, 16], batch_first=False, laid=[5, 8])]
         yield _alone([5, 8, 16], [[8, 4]])
         known = _fed([5, 8, 16], batch_first=False)
+        yield [*known, *_deep([5, 8, 16], [8, 5, 16], [5, 8, 16], [8, 5, 16])]  # along columns and along rows, in turn
         yield [*known, *_alone([8, 5, 16], [[8, 5, 4]])]  # a line for each position: the axes may be meant so
         yield [*known, *_alone([8, 5, 16], [[8, 4]], also=[5, 8, 16])]
         yield [*known, *_alone([8, 5, 16], [[8, 4]], dtype="float32")]  # one series of several columns, without samples
@@ -82,6 +90,7 @@ class AttentionAlongPositions(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _fed([8, 5, 16], batch_first=False)
+        yield _deep([5, 8, 16], [5, 8, 16], [8, 5, 16], [8, 5, 16])  # an encoder that is right, a decoder that is not
         yield _alone([8, 5, 16], [[8, 5, 4], [8, 4]])
 
 
@@ -128,6 +137,20 @@ def _fed(shape: list[int], batch_first: bool, laid: Sequence[int] = (8, 5, 3)) -
     )
     number = window.named("module")[0].q
     window.tensors = [one._replace(call=number) for one in window.tensors]
+    return [window]
+
+
+def _deep(*shapes: list[int]) -> list[Window]:
+    """A pass through several layers, fed by a loader."""
+    told = {"type": "MultiheadAttention", "training": True, "batch_first": False}
+    inside = [(f"module model.{at}", {"args": told}) for at in range(len(shapes))]
+    window = Mini({"model.0.weight": {}}).window(
+        ("batch", {"indices": list(range(8)), "shapes": [[8, 5, 3], [8]]}),
+        ("forward model", {"inside": inside}),
+        *(("tensor", {"object": f"model.{at}", "position": "in0", "shape": one}) for at, one in enumerate(shapes)),
+    )
+    layers = sorted(call.q for call in window.named("module"))
+    window.tensors = [one._replace(call=layer) for one, layer in zip(window.tensors, layers, strict=True)]
     return [window]
 
 
