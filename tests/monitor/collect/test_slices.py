@@ -48,3 +48,8 @@ def test_what_is_to_be_remembered_or_rebuilt_is_left_alone() -> None:
     assert told(bits, bits[:, 7]) == []
     assert told(CUT, CUT) == []
     assert told(torch.ones(40, 8), torch.ones(40)) == [("", 0.0)]
+
+
+def test_a_middle_that_is_to_be_filled_in_is_left_alone() -> None:
+    assert told(CUT, CUT[:, 4]) == []
+    assert told(CUT, CUT[:, 5]) == [("6 of 9", 1.0)]

@@ -42,6 +42,8 @@ class Slices:
             at = _standing(rows, targets)
             if at is None:
                 self._tell(f"{loader}#", 0.0)
+            elif 2 * at[0] + 1 == rows.shape[1]:
+                return  # the middle is to be filled in from both sides, and is hidden later
             elif _moved(rows[:_ROWS, :, at[1]]):
                 self._tell(f"{loader}#{at[0] + 1} of {rows.shape[1]}", 1.0)
 

@@ -33,7 +33,7 @@ class HeldOutWasUnseen(Relation):
     a part that has nothing in common with the one that is trained on was in what was trained on before, what was held out
     before is trained on now, and the weights of the first step since are those that the last step before had left.
     A new model, weights that are reset or loaded, and parts that are never trained on are all left alone; so are tasks that
-    come one after the other.
+    come one after the other, and a part that is larger than what is trained on: it is a pool to choose from.
     """
 
     name = "held-out-was-unseen"
@@ -114,6 +114,7 @@ class HeldOutWasUnseen(Relation):
         if self._waiting:
             return
         seen = next((len(part & one.trained) for one in self._past if part & one.trained and one.held & now.trained), 0)
+        seen = 0 if len(part) > len(now.trained) else seen  # a pool to choose from
         yield Example(
             (),
             not seen,
@@ -131,6 +132,8 @@ class HeldOutWasUnseen(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _folds(anew=True)
         yield _folds(parts=(([1, 2], [3]), ([4, 5], [6])))  # tasks, one after the other
+        pools = ([1, 2], [3, 4, 5, 6]), ([3, 4], [1, 2, 5, 6])
+        yield _folds(parts=pools)  # a few samples are chosen from the rest again and again
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

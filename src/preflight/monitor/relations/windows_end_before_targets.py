@@ -19,7 +19,8 @@ class WindowsEndBeforeTargets(Relation):
     Judged are batches of a loader that is trained with, of two tensors: windows, and one value or one line of values for
     each. It is broken where the target of every row stands in the row, at one place, and the rows are windows of one series:
     some of them are others moved on. A task in which a value is to be remembered has rows of its own, and is left alone; so
-    is what is to be rebuilt from itself, of which the targets are whole windows.
+    is what is to be rebuilt from itself, of which the targets are whole windows, and the middle of a window, which is to be
+    filled in from both sides.
     """
 
     name = "windows-end-before-targets"
