@@ -58,7 +58,8 @@ class RatesOfGroupsAgree(Relation):
     A program that sets the rate itself may do so for the first group only: of two groups that are at the same rate at some
     step, the one has another rate at each step of the first ones and the other always the same. Judged where no schedule
     of torch advances and a rate has changed three times in a row; two groups that never meet were given rates of their own,
-    and of two that an option of the program tells apart, as ``fix_lr=True``, the one is meant to stay.
+    and of two that an option of the program tells apart, as ``fix_lr=True``, the one is meant to stay. Who warms up one part
+    beside a new one on purpose may do the same without a mark, and so it is a warning.
     A group that is added when training has begun, as where a frozen part thaws, may be unknown to the schedule: it keeps the
     rate that it was given, while the rates of all others change with each step of the schedule, three times in a row.
     """
@@ -69,6 +70,7 @@ class RatesOfGroupsAgree(Relation):
     repeats = 5
     looks = frozenset({"step", "rates", "scheduler.step"})
     whole = False
+    severity = "warning"
     priority = 24
     cause = (
         "the schedule writes its rates into the first group only, or into the groups that were there when it was made"
