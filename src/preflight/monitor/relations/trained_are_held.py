@@ -217,8 +217,8 @@ class TrainedAreHeld(Relation):
             yield [mini.window(*_rows(body, 0.5, 7, ("m", "m.body", "m.block", "m.head"))) for _ in range(6)]
         # All of it thaws, and a new optimizer is given the upper part alone.
         mini = Mini({"head.weight": {}, "m.body.weight": _FROZEN, "m.low.weight": _FROZEN})
-        parts = ("m.low.weight", "m.body.weight")
-        still = mini.window(*(("variable", name, {}) for name in parts))
+        thawing = ("m.low.weight", "m.body.weight")
+        still = mini.window(*(("variable", name, {}) for name in thawing))
         given = ("variable", "m.body.weight", {"trainable": True, "optimizer": 0})
         rows = _rows("m.low.weight", 0.5, 7, ("m", "m.low", "m.body", "head"))
         begun = mini.window(("variable", "m.low.weight", {"trainable": True}), given, *rows)
