@@ -400,3 +400,13 @@ def test_a_bar_that_is_drawn_once_more_when_it_is_full_is_no_stop() -> None:
     assert not [one for one in find_in_series(lines_at([*bars, *[4] * 40], other=[1.0] * 80)) if one.kind == "stopped"]
     stays = [*range(40), *[40] * 40]
     assert [one.kind for one in find_in_series(lines_at(stays, other=[1.0] * 80))] == ["stopped"]
+
+
+@pytest.mark.parametrize(("level", "lost"), [(0.03, False), (2.0, True)])
+def test_a_rise_by_next_to_nothing_of_what_had_been_won_is_no_failure(level: float, lost: bool) -> None:
+    """From 10.8 down to 0.03, a loss that doubles has lost a 350th; one that doubles from 2 has lost much of what it learnt."""
+    steps = numpy.arange(4000)
+    loss = 10.8 * numpy.exp(-steps / 60) + level * (1 + 0.05 * noise(4000, 0.0, numpy.random.default_rng(9)))
+    loss[2500:] += level
+    (found,) = [one for one in find_in_series(lines(loss=loss)) if one.kind == "divergence"]
+    assert found.values["lost"] is lost

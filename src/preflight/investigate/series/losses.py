@@ -23,6 +23,8 @@ _BEYOND_RATIO = 1000
 MOST_PLACES = 50
 RISE = 0.02
 """Least rise that is told, as a share of the level."""
+WON = 0.02
+"""Share of what a loss had come down by, of which less is no loss of a run that goes on."""
 LOST = 0.25
 """A rise by such a share of the level is a failure of its own; a smaller one is told, and the run goes on."""
 MARKED = 0.1
@@ -89,11 +91,16 @@ def _is_lost(numbers: Any, at: int, before: float, after: float) -> bool:
     """Whether so much was lost that the run is none that goes well: a part of the level itself, or all that had been won.
 
     A loss that swings about nought, as that of a policy does, has no level: a rise is held against how far it swung.
+    A loss that has come down to a thousandth of where it began doubles and halves with what is drawn, or with the next
+    stage of a curriculum: next to nothing of what had been won is lost.
     """
     import numpy
 
-    began = float(numpy.median(numbers[: max(5, len(numbers) // 50)]))
+    first = numbers[: max(5, len(numbers) // 50)]
+    began = float(numpy.median(first))
     rise = after - before
+    if rise < WON * (float(first.max()) - before):
+        return False
     level = max(abs(before), _swing(numbers[:at]))
     return rise >= LOST * level or (after >= began and rise >= MARKED * level)
 
