@@ -56,8 +56,10 @@ def run(name: str, limit_mib: int) -> dict[str, Any]:
     if gpu and limit_mib:
         torch.cuda.set_per_process_memory_fraction((limit_mib << 20) / torch.cuda.get_device_properties(0).total_memory)
     ends: list[Any] = []
+    optimizers: set[int] = set()
 
-    def ended(*_: Any) -> None:
+    def ended(optimizer: Any, *_: Any) -> None:
+        optimizers.add(id(optimizer))
         # An event does not make the host wait, so that host and GPU work side by side as they do without it.
         ends.append(torch.cuda.Event(enable_timing=True) if gpu else time.perf_counter())
         if gpu:
@@ -74,6 +76,8 @@ def run(name: str, limit_mib: int) -> dict[str, Any]:
     except torch.OutOfMemoryError:
         found["oom_step"] = len(ends)
     found["steps"] = len(ends)
+    if len(optimizers) > 1:
+        found["optimizers"] = len(optimizers)  # that take turns: a step of the training is as many of theirs
     if len(ends) > 2:
         if gpu:
             torch.cuda.synchronize()

@@ -1,9 +1,9 @@
 """Holds what is read of the programs, and what their dry run says, against what a real GPU measured.
 
-Usage: python predict.py [PATTERN] [-o measured.md] [--together N]
+Usage: python predict.py [PATTERN] [-o measured.md] [--together N] [--read]
 For each row of ``measured.toml``: the peak of allocated memory that ``preflight check`` reads from the script (``programs``
 alone: the workloads are not written to be read), the peak and the step of its dry run on that GPU, and what was measured.
-The rows are kept beside the table (``predicted.json``), so that a part can be run again without the rest.
+The rows are kept beside the table (``predicted.json``), so that a part can be run again without the rest; --read leaves the dry runs as they were.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def checked(script: Path, case: str, gpu: str, *options: str) -> dict[str, Any]:
         return told
 
 
-def predicted(name: str, gpu: str) -> dict[str, Any]:
-    """Return what is said of one program before it runs."""
+def predicted(name: str, gpu: str, before: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what is said of one program before it runs; of its dry run what was said before, where that is given."""
     program, _, case = name.partition(":")
     script = (WORKLOADS if case else HERE / "programs") / f"{program}.py"
     row: dict[str, Any] = {"name": name}
@@ -51,6 +51,8 @@ def predicted(name: str, gpu: str) -> dict[str, Any]:
         memory = checked(script, "", gpu).get("memory") or {}
         row["static"] = memory.get("peak_bytes")
         row["reason"] = memory.get("reason")
+    if before is not None:
+        return {**before, **row}
     report = checked(script, case, gpu, "--dry-run", "--no-probe", "--no-what-fits", "--time-limit", "900")
     memory = report.get("memory") or {}
     row["dry"] = memory.get("peak_bytes")
@@ -78,7 +80,7 @@ def table(rows: dict[str, Any], real: dict[str, Any]) -> str:
         if row is None or "allocated" not in one:
             continue
         static, dry, step = row.get("static"), row.get("dry"), row.get("step")
-        seconds = one.get("seconds_per_step")
+        seconds = one.get("seconds_per_step", 0.0) * one.get("optimizers", 1)
         cells = [one["name"], f"{one['allocated'] / 2**20:,.0f} MiB"]
         if "oom_step" in one:
             oom = row.get("oom") or {}
@@ -111,13 +113,15 @@ def main() -> int:
     parser.add_argument("pattern", nargs="?", default="")
     parser.add_argument("-o", "--output", default=str(HERE / "measured.md"))
     parser.add_argument("--together", type=int, default=1)
+    parser.add_argument("--read", action="store_true")
     given = parser.parse_args()
     real, kept = measured(), HERE / "predicted.json"
     rows: dict[str, Any] = json.loads(kept.read_bytes()) if kept.exists() else {}
     names = [one["name"] for one in real["workload"]]
     chosen = [given.pattern] if given.pattern in names else [name for name in names if given.pattern in name]
     with ThreadPoolExecutor(given.together) as pool:
-        for row in pool.map(lambda name: predicted(name, real["gpu"]), chosen):
+        former = rows if given.read else {}
+        for row in pool.map(lambda name: predicted(name, real["gpu"], former.get(name)), chosen):
             rows[row["name"]] = row
             print(json.dumps(row), file=sys.stderr, flush=True)
             kept.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n", encoding="utf-8")
