@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from preflight import analyze
 from preflight.vocabulary.memory import MemoryEstimate
 
-_LANGUAGE = """
-import torch
-from torch import nn
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    import tomli as tomllib
 
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embed = nn.Embedding(33000, 1024)
-        self.lstm = nn.LSTM(1024, 1024, num_layers=2, dropout=0.5, batch_first=True)
-        self.out = nn.Linear(1024, 33000)
-
-    def forward(self, tokens, state):
-        x, state = self.lstm(self.embed(tokens), state)
-        return self.out(x), state
-
-model = Net().cuda()
-optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-state = None
-for step in range(15):
-    tokens = torch.randint(0, 33000, (64, 129), device="cuda")
-    logits, state = model(tokens[:, :-1], state)
-    state = tuple(part.detach() for part in state)
-    loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-"""
-
+PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "gpu" / "programs"
+MEASURED: dict[str, Any] = {
+    row["name"]: row
+    for row in tomllib.loads((PROGRAMS.parent / "measured.toml").read_text(encoding="utf-8"))["workload"]
+}
 _NAMED = """
 import torch
 from transformers import BertConfig, BertForMaskedLM
@@ -63,14 +46,23 @@ def _memory(tmp_path: Path, text: str) -> MemoryEstimate:
     return memory
 
 
-def test_logits_of_many_words_are_counted_with_their_gradients(tmp_path: Path) -> None:
-    # 64 x 128 x 33,000 logits are 1.0 GiB; four tensors of that size are alive as the backward pass begins.
-    # An H200 handed out 5,888,218,112 bytes at most (benchmarks/gpu/measured.toml, "lstm").
-    memory = _memory(tmp_path, _LANGUAGE)
-    assert memory.peak_bytes is not None
-    assert memory.peak_bytes.mid == pytest.approx(5_888_218_112, rel=0.05)
+def test_logits_of_many_words_are_counted_with_their_gradients() -> None:
+    # 64 x 129 x 33,000 logits are 1.0 GiB; four tensors of that size are alive as the backward pass begins.
+    memory = analyze(PROGRAMS / "lstm.py", gpu="h200").memory
+    assert memory is not None
     assert memory.breakdown is not None
     assert memory.breakdown.logits_and_loss == pytest.approx(4 * 4 * 64 * 129 * 33_000, rel=0.02)
+
+
+@pytest.mark.parametrize("name", [
+    "bert_fp16", "gan", "gpt2_autocast", "gpt2_fp32", "gpt2_medium_recomputed", "llama_1b", "lstm", "small_gpt", "unet",
+    "vit_base", "wide_mlp",
+])  # fmt: skip
+def test_what_an_h200_measured_lies_within_what_is_read(name: str) -> None:
+    memory = analyze(PROGRAMS / f"{name}.py", gpu="h200").memory
+    assert memory is not None
+    assert memory.peak_bytes is not None
+    assert memory.peak_bytes.low <= MEASURED[name]["allocated"] <= memory.peak_bytes.high
 
 
 @pytest.mark.parametrize(
@@ -78,10 +70,9 @@ def test_logits_of_many_words_are_counted_with_their_gradients(tmp_path: Path) -
     ["tokens, labels=tokens", "input_ids=tokens, labels=tokens", "labels=tokens, input_ids=tokens"],
 )
 def test_the_batch_is_read_of_inputs_that_are_named(tmp_path: Path, given: str) -> None:
-    # An H200 handed out 13,181,913,088 bytes at most (benchmarks/gpu/measured.toml, "bert_fp16").
     memory = _memory(tmp_path, _NAMED.replace("GIVEN", given))
     assert memory.peak_bytes is not None
-    assert memory.peak_bytes.low <= 13_181_913_088 <= memory.peak_bytes.high
+    assert memory.peak_bytes.low <= MEASURED["bert_fp16"]["allocated"] <= memory.peak_bytes.high
 
 
 _NORMED = """
