@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .bounded import BoundedLooks
 from .functionals import readable, watch
 from .patching import Patches
 from .pending import Pending, to_host
@@ -29,7 +30,7 @@ class Divergences:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._looks: dict[str, int] = {}
+        self._looks = BoundedLooks(_MOST_LOOKS, _MOST_PLACES)
 
     def install(self, patches: Patches) -> None:
         """Put the watching function in place."""
@@ -44,10 +45,8 @@ class Divergences:
         if not recorder.wants("scalar") or impossible(recorder.torch):
             return
         place = here()
-        looks = self._looks.get(place or "", 0)
-        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
+        if not self._looks.take(place or ""):
             return
-        self._looks[place or ""] = looks + 1
         alike = given.shape == target.shape
         logarithms = bool(kwargs.get("log_target", args[5] if len(args) > 5 else False))
         with Outside(recorder.torch):

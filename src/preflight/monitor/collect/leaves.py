@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from .bounded import BoundedLooks
 from .recorder import Recorder
 
 NAME = "leaf.left"
@@ -19,15 +20,13 @@ class Leaves:
     def __init__(self, recorder: Recorder, held: Any) -> None:
         self.recorder = recorder
         self.held = held  # whether an optimizer holds a tensor
-        self._looks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._looks = BoundedLooks(_LOOKS, _MOST_ROOTS, weakref.WeakKeyDictionary())
         self._known: dict[str, tuple[int, int]] = {}  # by name: which tensor, and how often it was written to
 
     def look(self, root: Any, name: str) -> None:
         """Tell of tensors that have gathered gradients since the last look, and were not changed, stepped or cleared."""
-        looks = self._looks.get(root, 0)
-        if looks >= _LOOKS or (not looks and len(self._looks) >= _MOST_ROOTS):
+        if not self._looks.take(root):
             return
-        self._looks[root] = looks + 1
         recorder = self.recorder
         for prefix, module in root.named_modules(prefix=name):
             for word, value in vars(module).items():

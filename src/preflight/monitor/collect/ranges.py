@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import draws
+from .bounded import BoundedLooks
 from .draws import Draws
 from .entry import Entry
 from .graph import name_of
@@ -40,17 +41,15 @@ class Ranges:
         self.recorder = recorder
         self.draws = draws
         self.sequences = sequences
-        self._looks: dict[str, int] = {}
+        self._looks = BoundedLooks(_MOST_LOOKS, _MOST_PLACES)
         plain_types(recorder.torch)  # what the quick look compares with
 
     def look(self, entry: Entry, loss: Any) -> None:
         """Tell the lowest and the highest target of each loss, what those below 0 have of the squares, and what lies outside of 0 and 1."""
         recorder, place = self.recorder, entry.place or ""
-        looks = self._looks.get(place, 0)
         root = getattr(loss, "grad_fn", None)
-        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES) or root is None:
+        if root is None or not self._looks.take(place):
             return
-        self._looks[place] = looks + 1
         if self.sequences.packed or impossible(recorder.torch):
             return
         nodes = list(_losses(root))

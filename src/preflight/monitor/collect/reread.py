@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from .bounded import BoundedLooks
 from .functionals import watch
 from .graph import name_of
 from .patching import Patches
@@ -39,7 +40,7 @@ class Views:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.samples = 0  # how many the model that is trained was given
-        self._looks: dict[str, int] = {}
+        self._looks = BoundedLooks(_MOST_LOOKS, _MOST_KNOWN)
 
     def install(self, patches: Patches) -> None:
         """Put the watching function in place."""
@@ -91,10 +92,8 @@ class Views:
 
     def _tell(self, name: str, kind: str, before: Sequence[int], after: Sequence[int], torn: bool) -> None:
         subject = f"{name}#{kind}#{_word(before)}#{_word(after)}"
-        looks = self._looks.get(subject, 0)
-        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_KNOWN):
+        if not self._looks.take(subject):
             return
-        self._looks[subject] = looks + 1
         self.recorder.put("scalar", (*self.recorder.head(), NAME, subject, float(torn)))
 
 

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .bounded import BoundedLooks
 from .graph import name_of
 from .patching import Patches
 from .pending import Pending, to_host
@@ -32,7 +33,7 @@ class Sampled:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._looks: dict[str, int] = {}
+        self._looks = BoundedLooks(_MOST_LOOKS, _MOST_PLACES)
         # By distribution, whether it was asked for a probability: a graph that held the distribution would hold itself.
         self._asked: weakref.WeakKeyDictionary[Any, list[bool]] = weakref.WeakKeyDictionary()
 
@@ -74,10 +75,8 @@ class Sampled:
             return
         place = here()
         word = from_program(place) or ""
-        looks = self._looks.get(word, 0)
-        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
+        if not self._looks.take(word):
             return
-        self._looks[word] = looks + 1
         asked = self._asked.setdefault(own, [False])
         with Outside(torch):
             numbers = mean.detach()

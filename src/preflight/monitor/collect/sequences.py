@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+from .bounded import BoundedLooks
 from .graph import Attention, Graph
 from .patching import Patches
 from .pending import Pending, to_host
@@ -72,7 +73,7 @@ class Sequences:
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
-        self._looks: dict[str, int] = {}
+        self._looks = BoundedLooks(_MOST_LOOKS, _MOST_PLACES)
         self._hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
         self.packed = False  # whether hooks on what graphs save were ever in force
 
@@ -108,10 +109,8 @@ class Sequences:
         Without a table, what is known of attentions among as many things as they go over, and of tokens that are read one by
         one, is told in a row of its own.
         """
-        looks = self._looks.get(place, 0)
-        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
+        if not self._looks.take(place):
             return None
-        self._looks[place] = looks + 1
         self.hooked()
         if self.packed or self._hooks is None or getattr(loss, "grad_fn", None) is None or impossible(self.torch):
             return None

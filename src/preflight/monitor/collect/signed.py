@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from .bounded import BoundedLooks
 from .functionals import readable, watch
 from .patching import Patches
 from .pending import Pending, to_host
@@ -29,7 +30,7 @@ class SignedLabels:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._looks: dict[str, int] = {}
+        self._looks = BoundedLooks(_MOST_LOOKS, _MOST_PLACES)
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -42,10 +43,8 @@ class SignedLabels:
         if not readable(recorder, labels) or not recorder.wants(NAME) or impossible(recorder.torch):
             return
         place = here()
-        looks = self._looks.get(place or "", 0)
-        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
+        if not self._looks.take(place or ""):
             return
-        self._looks[place or ""] = looks + 1
         with Outside(recorder.torch):
             told = to_host(recorder.torch, (labels.detach().abs() != 1).float().mean().reshape(1))
         head = recorder.head()

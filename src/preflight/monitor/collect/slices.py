@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .bounded import BoundedLooks
 from .plain import Outside, impossible, simple
 from .recorder import Recorder
 
@@ -28,14 +29,13 @@ class Slices:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._looks: dict[str, int] = {}
+        self._looks = BoundedLooks(_MOST_LOOKS, _MOST_LOADERS)
 
     def look(self, loader: str, found: list[Any]) -> None:
         """Tell of a batch whether its targets stand in its windows (1) or not (0); nothing where it has none."""
-        looks = self._looks.get(loader, 0)
-        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_LOADERS) or not self._fits(found):
+        if not self._looks.left(loader) or not self._fits(found):
             return
-        self._looks[loader] = looks + 1
+        self._looks.take(loader)
         with Outside(self.recorder.torch):
             rows, targets = found[0].detach(), found[1].detach().reshape(len(found[1]), -1)
             rows = rows.reshape(*rows.shape[:2], -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .bounded import BoundedLooks
 from .functionals import readable, watch
 from .patching import Patches
 from .pending import Pending, to_host
@@ -24,7 +25,7 @@ class SmoothedLabels:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._looks: dict[str, int] = {}
+        self._looks = BoundedLooks(_MOST_LOOKS, _MOST_PLACES)
 
     def install(self, patches: Patches) -> None:
         """Put the watching function in place."""
@@ -40,10 +41,8 @@ class SmoothedLabels:
         if target.dim() != 2 or target.shape[1] < _LEAST or impossible(recorder.torch):
             return
         place = here()
-        looks = self._looks.get(place or "", 0)
-        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
+        if not self._looks.take(place or ""):
             return
-        self._looks[place or ""] = looks + 1
         with Outside(recorder.torch):
             rows = target.detach()
             least = rows.amin(1, keepdim=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from .bounded import BoundedLooks
 from .dropped import drops
 from .plain import plain_types
 
@@ -27,7 +28,7 @@ class Tails:
 
     def __init__(self) -> None:
         plain_types(sys.modules["torch"])  # what the quick look at masks compares with
-        self._looks: dict[str, int] = {}
+        self._looks = BoundedLooks(_MOST_LOOKS, _MOST_PLACES)
         self._told: dict[str, set[str]] = {}
 
     def of(self, place: str, loss: Any) -> list[list[Any]] | None:
@@ -36,10 +37,8 @@ class Tails:
         One entry for each operation, the loss itself first: its name, the shape of its result or None, its dimension
         or None, and the positions in this list of what it is computed from (-1 for what needs no gradient, or is not told).
         """
-        looks = self._looks.get(place, 0)
-        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
+        if not self._looks.take(place):
             return None
-        self._looks[place] = looks + 1
         if getattr(loss, "grad_fn", None) is None:
             return None
         found = _walk(loss.grad_fn)

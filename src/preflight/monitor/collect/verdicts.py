@@ -10,6 +10,7 @@ import functools
 from itertools import islice
 from typing import Any
 
+from .bounded import BoundedLooks
 from .functionals import readable, watch
 from .graph import name_of
 from .patching import Patches
@@ -37,7 +38,7 @@ class Verdicts:
     def __init__(self, recorder: Recorder, variables: Variables) -> None:
         self.recorder = recorder
         self.variables = variables
-        self._looks: dict[str, int] = {}
+        self._looks = BoundedLooks(_MOST_LOOKS, _MOST_PLACES)
         plain_types(recorder.torch)  # what the quick look compares with
 
     def install(self, patches: Patches) -> None:
@@ -58,10 +59,8 @@ class Verdicts:
         if not readable(recorder, label) or label.requires_grad or not label.is_floating_point():
             return
         place = here()
-        looks = self._looks.get(place or "", 0)
-        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
+        if not self._looks.take(place or ""):
             return
-        self._looks[place or ""] = looks + 1
         layer = _layer(said.grad_fn)
         judge = None if layer is None else self._holder(layer, 1)
         if judge is None:
