@@ -74,7 +74,7 @@ def main() -> int:
     rows += [one(pair) for pair in work if pair[0] == "slow_growth"]
     for found in rows:
         print(json.dumps(found), file=sys.stderr, flush=True)
-    text = as_toml(machine(), rows).replace("[[workload]]", "[[failure]]").replace("measure.py", "fail.py")
+    text = as_toml(machine(), rows, "failure", "fail.py")
     Path(given.output).write_text(text, encoding="utf-8")
     return 0
 

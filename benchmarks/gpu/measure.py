@@ -114,24 +114,29 @@ def machine() -> dict[str, Any]:
     return told
 
 
-def as_toml(told: dict[str, Any], rows: list[dict[str, Any]]) -> str:
-    """Return the file: what the machine is, then a table for each workload."""
-    lines = ["# Written by measure.py."]
+def as_toml(told: dict[str, Any], rows: list[dict[str, Any]], table: str = "workload", by: str = "measure.py") -> str:
+    """Return the file: what the machine is, then a table for each row."""
+    lines = [f"# Written by {by}."]
     lines += [f"{key} = {json.dumps(value)}" for key, value in told.items()]
     for row in sorted(rows, key=lambda row: row["name"]):
-        lines += ["", "[[workload]]", *(f"{key} = {json.dumps(value)}" for key, value in row.items())]
+        lines += ["", f"[[{table}]]", *(f"{key} = {json.dumps(value)}" for key, value in row.items())]
     return "\n".join(lines) + "\n"
 
 
-def kept(path: Path, told: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows that the file has of the same GPU and release of PyTorch."""
+def written(path: Path) -> dict[str, Any]:
+    """Return what a file holds."""
     try:
         import tomllib
     except ModuleNotFoundError:  # Python 3.10
         import tomli as tomllib
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def kept(path: Path, told: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows that the file has of the same GPU and release of PyTorch."""
     if not path.exists():
         return []
-    had = tomllib.loads(path.read_text(encoding="utf-8"))
+    had = written(path)
     same = all(had.get(key) == told.get(key) for key in ("gpu", "torch"))
     return list(had.get("workload", [])) if same else []
 

@@ -18,17 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from measure import written
+
 HERE = Path(__file__).resolve().parent
 WORKLOADS = HERE.parent / "dryrun" / "workloads"
-
-
-def measured() -> dict[str, Any]:
-    """Return the file of real measurements."""
-    try:
-        import tomllib
-    except ModuleNotFoundError:  # Python 3.10
-        import tomli as tomllib
-    return tomllib.loads((HERE / "measured.toml").read_text(encoding="utf-8"))
 
 
 def checked(script: Path, case: str, gpu: str, *options: str) -> dict[str, Any]:
@@ -115,7 +108,7 @@ def main() -> int:
     parser.add_argument("--together", type=int, default=1)
     parser.add_argument("--read", action="store_true")
     given = parser.parse_args()
-    real, kept = measured(), HERE / "predicted.json"
+    real, kept = written(HERE / "measured.toml"), HERE / "predicted.json"
     rows: dict[str, Any] = json.loads(kept.read_bytes()) if kept.exists() else {}
     names = [one["name"] for one in real["workload"]]
     chosen = [given.pattern] if given.pattern in names else [name for name in names if given.pattern in name]

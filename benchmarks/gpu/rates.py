@@ -257,11 +257,7 @@ def main() -> int:
         torch.cuda.empty_cache()
         for row in found:
             print(json.dumps(row), file=sys.stderr, flush=True)
-    text = (
-        as_toml(machine(), rows)
-        .replace("[[workload]]", "[[rate]]")
-        .replace("Written by measure.py", "Written by rates.py")
-    )
+    text = as_toml(machine(), rows, "rate", "rates.py")
     Path(given.output).write_text(text, encoding="utf-8")
     return 0
 

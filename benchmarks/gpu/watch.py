@@ -97,7 +97,7 @@ def main() -> int:
         for found in pool.map(lambda pair: pair[0](pair[1]), work):
             rows.append(found)
             print(json.dumps(found), file=sys.stderr, flush=True)
-            text = as_toml(machine(), rows).replace("[[workload]]", "[[run]]").replace("measure.py", "watch.py")
+            text = as_toml(machine(), rows, "run", "watch.py")
             Path(given.output).write_text(text, encoding="utf-8")
     return 0
 

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.measured_on_a_gpu import MEASURED, PROGRAMS
 
 from preflight import analyze
 from preflight.vocabulary.memory import MemoryEstimate
 
-try:
-    import tomllib
-except ModuleNotFoundError:  # Python 3.10
-    import tomli as tomllib
-
-PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "gpu" / "programs"
-MEASURED: dict[str, Any] = {
-    row["name"]: row
-    for row in tomllib.loads((PROGRAMS.parent / "measured.toml").read_text(encoding="utf-8"))["workload"]
-}
 _NAMED = """
 import torch
 from transformers import BertConfig, BertForMaskedLM

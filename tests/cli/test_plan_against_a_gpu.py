@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.measured_on_a_gpu import MEASURED, PROGRAMS
 
 from preflight.cli.main import main
-
-try:
-    import tomllib
-except ModuleNotFoundError:  # Python 3.10
-    import tomli as tomllib
-
-GPU = Path(__file__).parents[2] / "benchmarks" / "gpu"
-ROWS: dict[str, Any] = {
-    row["name"]: row for row in tomllib.loads((GPU / "measured.toml").read_text(encoding="utf-8"))["workload"]
-}
 
 
 @pytest.mark.parametrize(
@@ -26,9 +16,9 @@ ROWS: dict[str, Any] = {
 )
 def test_the_measured_step_and_peak_lie_within_what_is_planned(name: str, tmp_path: Path) -> None:
     written = tmp_path / "plan.json"
-    script = GPU / "programs" / f"{name}.py"
+    script = PROGRAMS / f"{name}.py"
     assert main(["plan", str(script), "--gpu", "h200", "--gpus", "1", "--format", "json", "-o", str(written)]) == 0
-    told, row = json.loads(written.read_bytes()), ROWS[name]
+    told, row = json.loads(written.read_bytes()), MEASURED[name]
     seconds, peak = told["step"]["seconds"], told["memory"]["peak_bytes"]
     assert seconds["low"] <= row["seconds_per_step"] <= seconds["high"]
     assert seconds["mid"] == pytest.approx(row["seconds_per_step"], rel=0.2)
