@@ -115,6 +115,8 @@ def _softmax_bytes(layout: Layout) -> float:
 
 
 # Tensors of the feed-forward width that an activation function keeps, with the input of the next matrix:
+WRITTEN_OUT = ("gelu_new", "gelu_fast")
+"""Activations that transformers computes operator by operator."""
 # gelu and silu keep their input; relu its output, which the next matrix shares; written-out ones every product.
 _KEPT = {"relu": 1.0, "gelu": 2.0, "silu": 2.0, "swish": 2.0, "gelu_new": 5.0, "gelu_fast": 5.0, "quick_gelu": 3.0}
 _GATED_KEPT = {"relu": 3.0}
@@ -135,7 +137,7 @@ def _feed_forward(model: ModelSpec, layout: Layout, width: float) -> float:
         kept = (2.0 if model.gated else 1.0) + layout.kept_input / w
     elif model.gated:
         kept = _GATED_KEPT.get(activation, 3.0) + 1.0
-        kept += _KEPT.get(activation, 2.0) - 2.0 if activation in ("gelu_new", "gelu_fast") else 0.0
+        kept += _KEPT.get(activation, 2.0) - 2.0 if activation in WRITTEN_OUT else 0.0
     else:
         kept = _KEPT.get(activation, 2.0)
     if not layout.keeps("mlp") and layout.style == "eager":

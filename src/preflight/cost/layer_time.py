@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.cost.activations import WRITTEN_OUT
 from preflight.cost.attention_time import attention_time
 from preflight.cost.kernels import matmul_seconds, traffic_seconds
 from preflight.cost.machine import Machine
@@ -21,10 +22,6 @@ _OLD_MEGATRON, _MEGATRON = 100.0, 200.0
 _ROUTING, _EXPERT = 200.0, 20.0
 # Operators of one step of a context-parallel ring: sending, receiving, attention, correction of what was there.
 _RING = 40.0
-
-
-WRITTEN_OUT = ("gelu_new", "gelu_fast")
-"""Activations that transformers computes operator by operator."""
 
 
 class LayerTime(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +68,8 @@ def traffic_of(model: ModelSpec, run: RunSpec, recipe: Recipe) -> Traffic:
     six kernels, partly in fp32. Autocast casts the inputs of products (an element of four bytes read, one of two written;
     queries, keys and values each their own unless one matrix yields them) and keeps the stream in fp32: sum and norm take 36
     bytes an element in the place of 20. What stays in two bytes between the matrices of a feed-forward layer is not cast.
+    GELU by its tangent, written out as transformers does (``NewGELUActivation``), is a power, four products, two sums and the
+    tangent: 18 elements in the place of two; under autocast the power is taken in fp32 and what follows with it, 58 bytes.
     """
     gated, rotary = 1.0 if model.gated else 0.0, 0.0 if model.learned_positions else 1.0
     dropout = 1.0 if model.dropout else 0.0
@@ -86,21 +85,11 @@ def traffic_of(model: ModelSpec, run: RunSpec, recipe: Recipe) -> Traffic:
     inputs = (1.0 if model.fused_qkv else 3.0) + (2.0 if model.gated else 1.0)
     return Traffic(
         hidden=10.0 + 20.0 * rms + 5 * dropout + (8 + 3 * inputs) * cast,
-        inner=_written_out(model, cast) + 3 * gated,
+        inner=2.0 + written * (16.0 + 11.0 * cast) + 3 * gated,
         attention=10.0 * rotary,
         kernels=6.0 + 12 * rms + 2 * gated + 12 * rotary + 2 * dropout + 8 * cast + 7 * written,
         products=5.0 + 2 * gated,
     )
-
-
-def _written_out(model: ModelSpec, cast: float) -> float:
-    """Return the elements that an activation reads and writes, for one that is made: two in one kernel.
-
-    GELU by its tangent, written out as transformers does (``NewGELUActivation``): a power, four products with numbers or
-    each other, two sums and the tangent, 18 elements; under autocast the power is taken in fp32 and what follows with it:
-    58 bytes, 29 elements of half precision.
-    """
-    return (18.0 + 11.0 * cast) if (model.activation or "") in WRITTEN_OUT else 2.0
 
 
 def layer_time(

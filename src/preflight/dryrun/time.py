@@ -189,7 +189,7 @@ def seconds_of(kind: Kind, gpu: Gpu, rates: Rates) -> float:
         if convolution:
             rate *= rates.backwards if "backward" in kind.operator else rates.convolution
         if kind.product is not None:
-            rate *= tile_share(kind.product, gpu.sms or 108) * _aligned(kind, gpu)
+            rate *= tile_share(kind.product, gpu.sms or 108) * _aligned(kind.product, kind.dtype, gpu.architecture)
         arithmetic = kind.flop / rate
     return max(memory, arithmetic, kind.kernels * rates.floor)
 
@@ -232,13 +232,11 @@ def tile_share(product: tuple[int, int, int, int], sms: int) -> float:
     return best
 
 
-def _aligned(kind: Kind, gpu: Gpu) -> float:
+def _aligned(product: tuple[int, int, int, int], dtype: str, architecture: str) -> float:
     """Return the share of the rate that the alignment of a product allows; without tensor cores it does not matter."""
-    element = {"float16": 2, "bfloat16": 2, "tf32": 4}.get(kind.dtype)
-    if element is None or kind.product is None:
-        return 1.0
+    element = {"float16": 2, "bfloat16": 2, "tf32": 4}.get(dtype)
     # What divides every side divides where each row begins, however the factors lie in memory.
-    return aligned_share(gpu.architecture, element, *kind.product[1:])
+    return aligned_share(architecture, element, *product[1:]) if element is not None else 1.0
 
 
 def _collective(kind: Kind, link: Link | None, rates: Rates) -> float:

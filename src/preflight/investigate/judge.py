@@ -26,7 +26,7 @@ from preflight.investigate.course.calm import (
 )
 from preflight.investigate.course.clocks import clocks_of
 from preflight.investigate.course.endings import ending_events
-from preflight.investigate.course.interrupted import without_aftermath
+from preflight.investigate.course.interrupted import without_cancelled_steps
 from preflight.investigate.course.loss import loss_of
 from preflight.investigate.course.outlived import (
     passed_as_before,
@@ -129,7 +129,7 @@ def _judge_one(case: Case) -> Judged:
             continue
         mended = progress.recovered(event) and not event.id.startswith(("series.", "flight.", "stacks."))
         (recovered if mended else failing).append(event)
-    failing = with_again(without_aftermath(case, passed_as_before(progress, failing, recovered)), recovered)
+    failing = with_again(without_cancelled_steps(case, passed_as_before(progress, failing, recovered)), recovered)
     failing = without_guesses(without_trends(without_outlived(without_warnings(failing, recovered), recovered)))
     failing = without_ignored(case, failing, ended=progress.ended)
     failing = without_passed_warnings(case, failing)

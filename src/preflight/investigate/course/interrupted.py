@@ -44,7 +44,7 @@ def _broken_off(event: Event, interrupt: Event) -> bool:
     return (waits or event.id == "end.abort") and event.hit.line > interrupt.hit.line
 
 
-def without_aftermath(case: Case, failing: list[Event]) -> list[Event]:
+def without_cancelled_steps(case: Case, failing: list[Event]) -> list[Event]:
     """Return what failed without a step's end for which no reason is given, behind the line in which a task of it had ended by itself.
 
     A scheduler that is asked to (``srun --kill-on-bad-exit``) cancels the step of a task that fails, in the words in which it
