@@ -3,7 +3,8 @@
 Usage: python watch.py [PATTERN] [-o watched.toml] [--together N]
 Runs every kind of ``watched.py`` twice without the recorder and once with it, then the faults of
 ``../monitor/gpt_faults.py`` on the GPU. Told of a right program: whether its output is the same to the bit as without
-(``same``; ``steady`` says whether two runs without are), its exit code, and the relations that alarmed. Of a fault:
+(``same``; ``steady`` says whether two runs without are), its exit code, how much more memory it had at its peak
+(``more_mib``), and the relations that alarmed. Of a fault:
 the relations that alarmed, and at which step first.
 """
 
@@ -44,6 +45,12 @@ def recorded(program: list[str], folder: str, *options: str) -> tuple[subprocess
     return ended, [json.loads(line) for line in lines]
 
 
+def peak(text: str) -> int:
+    """Return the bytes that a program says it had at most, or nought."""
+    found = re.search(r"^peak (\d+)$", text, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
 def right(kind: str) -> dict[str, Any]:
     """Run a right program without and with the recorder."""
     program = [str(HERE / "watched.py"), kind]
@@ -56,8 +63,9 @@ def right(kind: str) -> dict[str, Any]:
         "same": first.stdout == ended.stdout,
         "codes": [first.returncode, ended.returncode],
         "alarms": sorted({alarm["violation"]["relation"] for alarm in alarms}),
+        "more_mib": round((peak(ended.stderr) - peak(first.stderr)) / 2**20, 2),
         "waits": [line for line in ended.stderr.splitlines() if line.startswith("waits ") and "preflight" in line],
-        "said": [line for line in ended.stderr.splitlines() if line not in first.stderr][-3:],
+        "said": [line for line in ended.stderr.splitlines() if line not in first.stderr and "peak " not in line][-3:],
     }
     if first.returncode:
         found["problem"] = (first.stderr.strip().splitlines() or ["no answer"])[-1][:200]

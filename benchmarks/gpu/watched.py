@@ -1,7 +1,7 @@
 """Trains rightly in one of the ways that only a GPU knows: python watched.py KIND.
 
 ``watch.py`` runs every kind with and without the recorder. The last line holds the bits of the last loss.
-``plain`` also counts, by file and thread, where the host waited for the GPU.
+``plain`` also counts, by file and thread, where the host waited for the GPU. On standard error: the peak of memory.
 """
 
 import os
@@ -9,6 +9,8 @@ import sys
 import threading
 import warnings
 from collections import Counter
+from contextlib import nullcontext
+from itertools import chain
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +34,12 @@ KINDS = (
     "accumulated",
     "evaluated",
     "half_weights",
+    "loader_epochs",
+    "graphed_parts",
+    "overhead_reduced",
+    "memory_recovered",
+    "offloaded",
+    "averaged",
 )
 
 
@@ -114,6 +122,16 @@ def text(kind: str) -> torch.Tensor:
             fully_shard(layer)
         fully_shard(model)
     run = torch.compile(model, fullgraph=True) if kind == "compiled" else model
+    if kind == "overhead_reduced":
+        run = torch.compile(model, mode="reduce-overhead")
+    if kind == "graphed_parts":
+        sample = torch.zeros(16, 64, 256, device="cuda"), torch.zeros(64, 64, device="cuda")
+        model.layers = nn.ModuleList(
+            torch.cuda.make_graphed_callables(layer, (sample[0].clone().requires_grad_(), sample[1]))
+            for layer in model.layers
+        )
+    average = torch.optim.swa_utils.AveragedModel(model) if kind == "averaged" else None
+    keeps = torch.autograd.graph.save_on_cpu(pin_memory=True) if kind == "offloaded" else nullcontext()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=kind == "compiled")
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-3, total_steps=STEPS + 1)
     scaler = torch.amp.GradScaler("cuda", enabled=kind == "autocast_fp16")
@@ -122,7 +140,13 @@ def text(kind: str) -> torch.Tensor:
     for step in range(STEPS):
         for _ in range(micro):
             ids, labels = tokens(table)
-            with torch.autocast("cuda", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+            if kind == "memory_recovered" and step == 5:
+                try:
+                    loss_of(run, ids.repeat(200000, 1), labels.repeat(200000, 1)).backward()
+                except torch.OutOfMemoryError:
+                    optimizer.zero_grad(set_to_none=True)
+            autocast = torch.autocast("cuda", dtype=dtype or torch.bfloat16, enabled=dtype is not None)
+            with autocast, keeps:
                 loss = loss_of(run, ids, labels) / micro
             scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
@@ -131,6 +155,8 @@ def text(kind: str) -> torch.Tensor:
         scaler.update()
         optimizer.zero_grad(set_to_none=True)
         schedule.step()
+        if average is not None:
+            average.update_parameters(model)
         if kind == "evaluated" and step % 10 == 9:
             model.eval()
             with torch.inference_mode():
@@ -197,8 +223,17 @@ def pictures(kind: str) -> torch.Tensor:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
     labels = torch.randint(0, 10, (32 * STEPS,))
     data = TensorDataset(torch.randn(32 * STEPS, 3, 32, 32) + labels[:, None, None, None] / 3, labels)
-    workers = 2 if kind == "loader" else 0
-    loader = DataLoader(data, 32, shuffle=True, num_workers=workers, pin_memory=True, drop_last=True)
+    workers = 2 if kind.startswith("loader") else 0
+    epochs = 3 if kind == "loader_epochs" else 1
+    loader = DataLoader(
+        data,
+        32,
+        shuffle=True,
+        num_workers=workers,
+        persistent_workers=epochs > 1,
+        pin_memory=True,
+        drop_last=True,
+    )
     side = torch.cuda.Stream()
 
     def up(batch: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -207,7 +242,7 @@ def pictures(kind: str) -> torch.Tensor:
         with torch.cuda.stream(side):
             return [part.cuda(non_blocking=True) for part in batch]
 
-    batches = iter(loader)
+    batches = chain.from_iterable(loader for _ in range(epochs))
     coming = up(next(batches))
     while coming is not None:
         torch.cuda.current_stream().wait_stream(side)
@@ -250,7 +285,7 @@ def main() -> None:
         loss = compiled_step()
     elif kind == "graphed":
         loss = graphed()
-    elif kind in ("channels_last", "prefetched", "loader"):
+    elif kind in ("channels_last", "prefetched", "loader", "loader_epochs"):
         loss = pictures(kind)
     else:
         loss = text(kind)
@@ -258,6 +293,7 @@ def main() -> None:
         torch.distributed.destroy_process_group()
     for place, count in sorted(WAITS.items()):
         print(f"waits {place}: {count}", file=sys.stderr)
+    print(f"peak {torch.cuda.max_memory_allocated()}", file=sys.stderr)
     print(f"last loss {float(loss.item()).hex()}")
 
 

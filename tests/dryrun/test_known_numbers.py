@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -131,3 +132,38 @@ def test_copies_and_checkpoints_take_the_memory_that_they_take_on_a_gpu(run_prog
             torch.load(file, weights_only=False)
         """
     )
+
+
+def test_an_index_that_was_chosen_is_any_of_the_possible_ones(run_program: Callable[[str], Profile]) -> None:
+    """A router that is balanced gives each of its experts an equal part of the tokens, and the report says so."""
+    seen = run_program(
+        """
+        import torch
+        import torch.nn.functional as F
+
+        scores = torch.randn(4096, 8, device="cuda").softmax(-1)
+        shares, chosen = scores.topk(2, dim=-1)
+        for expert in range(8):
+            rows, place = torch.where(chosen == expert)
+            assert rows.shape[0] == 1024, rows.shape
+            assert (chosen.flatten() == expert).nonzero().shape[0] == 1024
+            assert torch.where(F.one_hot(chosen, num_classes=8).permute(2, 1, 0)[expert])[0].shape[0] == 1024
+        best = scores.argmax(-1)
+        assert best[0].item() == 0
+        assert scores[best == 7].shape[0] == scores[best.eq(0)].shape[0] == 512
+        assert scores[best != 3].shape[0] == 4096 - 512
+        assert scores[best < 2].shape[0] == scores[best <= 1].shape[0] == scores[best > 5].shape[0] == 1024
+        assert scores[best >= 8].shape[0] == 1  # none is chosen, where one at least is taken
+        assert scores[scores.max(dim=1)[1] == 2].shape[0] == scores[scores.max(dim=1).indices == 2].shape[0] == 512
+        drawn = torch.multinomial(scores, 1)
+        assert (drawn == 1).nonzero().shape[0] == 512
+        counts = torch.bincount(chosen.flatten(), minlength=8)
+        assert counts.tolist() == [1024] * 8
+        ends = counts.cumsum(0).cpu().tolist()
+        assert ends[-1] == 8192
+        assert torch.bincount(torch.randn(40000, 3, device="cuda").argmax(1)).tolist() == [13334, 13333, 13333]
+        assert [len(part) for part in torch.randn(8192, 4, device="cuda").split(counts.tolist())] == [1024] * 8
+        """
+    )
+    assert seen.assumptions[0] == "12% of the elements are chosen at train.py:8, which hangs on numbers"
+    assert re.fullmatch(r"the like at \d other places", seen.assumptions[3])

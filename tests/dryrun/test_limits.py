@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import textwrap
+import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from preflight.catalog.hardware import resolve_gpu
 from preflight.check.dry_run.end import early_end
 from preflight.dryrun.following import listening, memory_limit
 from preflight.dryrun.launch import Job, dry_run
+from preflight.dryrun.virtual.guard.watchdog import Watchdog
+from preflight.dryrun.virtual.progress import Progress
 from preflight.vocabulary.profile import Profile
 
 HEAD = """
@@ -108,3 +112,34 @@ def test_a_loader_without_data_ends_a_script_that_waits_for_its_steps(tmp_path: 
     seen = _run(tmp_path, loop.format(known="train", loader="train", steps=1000))
     assert seen.outcome != "no data", "an evaluation without data is between batches of the training"
     assert seen.steps > 0
+
+
+def test_looking_where_a_script_is_keeps_none_of_its_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame that is held while files are asked about would keep what its function had, and the peak would be too high."""
+
+    class Big:
+        pass
+
+    progress = Progress(str(tmp_path), 1)
+    watchdog = Watchdog({"result": "", "scratch": ""}, progress, lambda: 0, dict)
+    looked, left = threading.Event(), threading.Event()
+
+    def owns(name: str) -> bool:
+        looked.set()
+        left.wait(10)
+        return True
+
+    monkeypatch.setattr(progress, "owns", owns)
+    looking = threading.Thread(target=watchdog._place)
+
+    def work() -> weakref.ref[Big]:
+        big = Big()
+        looking.start()
+        looked.wait(10)
+        return weakref.ref(big)
+
+    kept = work()
+    alive = kept() is not None
+    left.set()
+    looking.join()
+    assert not alive

@@ -71,7 +71,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     def learned() -> dict[str, Any]:
         return {
             "refused": dict(overlay.refused),
-            "assumptions": missing.lines(watching.rounds),
+            "assumptions": missing.lines(watching.rounds) + gpu.supposed(),
             "seconds": dog.seconds,
             "torch": torch.__version__,
             "closed": job.get("closed", []),

@@ -74,6 +74,7 @@ class VirtualGpu(TorchDispatchMode):
         self.hollow, self.known = Hollow(), Known()
         self.imagined = 0  # above 0, tensors are made only to learn of their shapes
         self.syncs: Counter[tuple[str, str, str, int]] = Counter()
+        self._supposed: dict[str, tuple[int, int]] = {}
         self.lines: Counter[tuple[str, int]] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -201,6 +202,20 @@ class VirtualGpu(TorchDispatchMode):
         self.seen.note("wait", kind=kind, direct=self.progress.direct())
         if size:
             self.seen.note("device to host", kind=kind, bytes=size)
+
+    def suppose(self, chosen: int, among: int) -> None:
+        """Note a size that hangs on numbers which nobody has: so many elements are taken to be chosen among so many."""
+        line = self.progress.where()[3]
+        known = self._supposed.get(line, (0, 0))
+        self._supposed[line] = (known[0] + chosen, known[1] + among)
+
+    def supposed(self) -> list[str]:
+        """Return what was supposed of sizes, for the report: the first places, and how many others."""
+        places = [(line, chosen / among) for line, (chosen, among) in self._supposed.items() if among]
+        told = [
+            f"{share:.0%} of the elements are chosen at {line}, which hangs on numbers" for line, share in places[:3]
+        ]
+        return told + ([f"the like at {len(places) - 3} other places"] if len(places) > 3 else [])
 
     def communicated(self, name: str, size: int, ranks: int, group: Any = None) -> None:
         """Note a collective of so many bytes among so many ranks, of a process group or of all."""

@@ -85,7 +85,9 @@ def _chosen(gpu: VirtualGpu, mask: Any) -> int:
         return int(known.count_nonzero())
     told = values.typical(mask)
     share = 1.0 if told is None else min(1.0, max(0.0, told))
-    return max(1, round(mask.numel() * share)) if mask.numel() else 0
+    count = max(1, round(mask.numel() * share)) if mask.numel() else 0
+    gpu.suppose(count, mask.numel())
+    return count
 
 
 def _nonzero(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
@@ -176,6 +178,22 @@ def _ctc_backward(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
         return torch.empty_like(args[1])
 
 
+def _counts(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
+    """Count indices that are not known: each possible one is met as often as every other, as far as that comes out even."""
+    chosen, weights = args[0], args[1] if len(args) > 1 else kwargs.get("weights")
+    count = args[2] if len(args) > 2 else kwargs.get("minlength", 0)
+    told = values.typical(chosen)
+    count = max(count, told.among if isinstance(told, values.Index) else 0)
+    if not count or weights is not None:
+        return NotImplemented
+    gpu.synchronise("size depends on numbers", 8)
+    each, left = divmod(chosen.numel(), count)
+    with gpu.fake:
+        found = torch.empty((count,), dtype=torch.int64, device=gpu.device)
+    gpu.known.put(found, torch.tensor([each + (number < left) for number in range(count)]))
+    return found
+
+
 def _repeats(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
     """Run ``repeat_interleave`` of a tensor of counts that are not known: each is taken once, or as often as is typical."""
     if len(func._schema.arguments) > 2 or kwargs.get("output_size") is not None or len(args) > 1:
@@ -247,6 +265,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "_local_scalar_dense": _item,
     "_to_copy": _to_copy,
     "copy_": _copy,
+    "bincount": _counts,
     "nonzero": _nonzero,
     "masked_select": _masked_select,
     "_unique2": _unique,

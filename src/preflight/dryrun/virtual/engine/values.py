@@ -2,6 +2,8 @@
 
 Fake tensors hold no numbers. A script still asks for some (``loss.item()``, ``if torch.isnan(x).any()``), so the typical
 value of an element is carried along where the operators tell: constants, losses, tests for NaN, and arithmetic on them.
+An index that a network chose (``argmax``, ``topk``) is taken to be any of the possible ones as often as every other, as
+a router that is balanced chooses its experts: of ``chosen == 3`` with eight experts an eighth is true.
 """
 
 from __future__ import annotations
@@ -52,9 +54,35 @@ _SAME = frozenset(
     "contiguous _to_copy to lift_fresh mean amax amin median stack cat any all max min where index unbind split "
     "expand_as view_as copy repeat clamp clamp_min clamp_max nan_to_num masked_fill unsqueeze_ cumsum_".split()
 )
+_CHOOSES = frozenset(("argmax", "argmin", "topk", "max", "min", "multinomial"))
 _TESTS = {"isnan": 0.0, "isinf": 0.0, "isfinite": 1.0, "eq": 0.5, "ne": 0.5, "lt": 0.5, "le": 0.5, "gt": 0.5, "ge": 0.5}
 _KEEPS = frozenset(("_amp_update_scale_", "_amp_foreach_non_finite_check_and_unscale_", "copy_", "detach_"))
 _LOSSES = {"mse_loss": 1.0, "l1_loss": 1.0, "smooth_l1_loss": 0.5, "huber_loss": 0.5, "binary_cross_entropy": 0.6931}
+
+
+class Index(float):
+    """The typical value, 0.0, of an index that is one of ``among`` with equal chances."""
+
+    among: int
+
+    def __new__(cls, among: int) -> Index:
+        """Make one of so many."""
+        index = super().__new__(cls, 0.0)
+        index.among = max(1, among)
+        return index
+
+    def share(self, test: str, other: float | None) -> float | None:
+        """Return how often a comparison with another number holds, or None where that cannot be said."""
+        if test in ("eq", "ne"):
+            equal = 1.0 / self.among
+            if other is not None and not isinstance(other, Index) and not (0 <= other < self.among):
+                equal = 0.0
+            return equal if test == "eq" else 1.0 - equal
+        if other is None or isinstance(other, Index):
+            return None
+        below = other + 1.0 if test in ("le", "gt") else other  # of whole numbers
+        share = min(1.0, max(0.0, below / self.among))
+        return share if test in ("lt", "le") else 1.0 - share
 
 
 def typical(value: Any) -> float | None:
@@ -125,13 +153,29 @@ def follow(name: str, args: tuple[Any, ...], result: Any) -> float | None:
         return None
 
 
+def _index(name: str, args: tuple[Any, ...], result: Any) -> float | None:
+    """Return what is typical of the indices that an operator chose; of the values beside them nothing is known."""
+    source = args[0]
+    if name in ("topk", "max", "min") and (result.dtype == source.dtype or len(args) < 2):
+        return typical(source) if name in _SAME else None
+    if name == "multinomial":
+        at: Any = -1
+    elif name == "topk":
+        at = args[2] if len(args) > 2 else -1
+    else:
+        at = args[1] if len(args) > 1 else None
+    return Index(source.numel() if at is None else source.shape[at])
+
+
 def _follow(name: str, args: tuple[Any, ...], result: Any) -> float | None:
     first = args[0] if args else None
     if isinstance(first, (list, tuple)):
         first = first[0] if first else None
     if name == "_is_all_true":  # a check of arguments: those of a working script pass
         return 1.0
-    if name in ("zeros", "zeros_like", "zero", "new_zeros", "argmax", "argmin"):
+    if name in _CHOOSES:
+        return _index(name, args, result)
+    if name in ("zeros", "zeros_like", "zero", "new_zeros"):
         return 0.0
     if name in ("ones", "ones_like", "new_ones"):
         return 1.0
@@ -148,6 +192,14 @@ def _follow(name: str, args: tuple[Any, ...], result: Any) -> float | None:
     if name in _LOSSES:
         return _LOSSES[name]
     known = typical(first)
+    if name == "scatter" and known is not None:  # ``one_hot`` writes ones among zeros
+        written = typical(args[3])
+        return None if written is None else known + (written - known) * min(1.0, args[2].numel() / result.numel())
+    if isinstance(known, Index) and name in _TESTS and len(args) > 1:
+        share = known.share(name, typical(args[1]))
+        return _TESTS[name] if share is None else share
+    if name in ("eq", "ne") and len(args) > 1 and isinstance(other := typical(args[1]), Index):
+        return other.share(name, known)
     if name == "sum" and known is not None:
         return known * float(getattr(first, "numel", lambda: 1)()) / max(1.0, float(result.numel()))
     if name in _UNARY and known is not None:

@@ -14,7 +14,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -113,10 +112,14 @@ class Watchdog:
 
     def _place(self) -> dict[str, Any]:
         """Return where the main thread is, in the person's own code."""
+        stack = []
         frame = sys._current_frames().get(self._main or 0)
-        stack = traceback.extract_stack(frame) if frame is not None else []
-        own = [f for f in stack if self.progress.owns(f.filename)]
-        return {"stuck": f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}" if own else ""}
+        # A frame that is held keeps the tensors of a function that has returned meanwhile: nothing here waits for a file.
+        while frame is not None:
+            stack.append((frame.f_code.co_filename, frame.f_lineno))
+            frame = frame.f_back
+        own = next((place for place in stack if self.progress.owns(place[0])), None)
+        return {"stuck": f"{os.path.basename(own[0])}:{own[1]}" if own else ""}
 
     def _answer(self, outcome: str, **more: Any) -> None:
         """Write the answer from whatever thread this is, and leave."""
