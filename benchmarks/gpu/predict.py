@@ -1,9 +1,10 @@
 """Holds what is read of the programs, and what their dry run says, against what a real GPU measured.
 
-Usage: python predict.py [PATTERN] [-o measured.md] [--together N] [--read]
-For each row of ``measured.toml``: the peak of allocated memory that ``preflight check`` reads from the script (``programs``
+Usage: python predict.py [PATTERN] [--measured measured.toml] [--together N] [--read]
+For each row of that file: the peak of allocated memory that ``preflight check`` reads from the script (``programs``
 alone: the workloads are not written to be read), the peak and the step of its dry run on that GPU, and what was measured.
-The rows are kept beside the table (``predicted.json``), so that a part can be run again without the rest; --read leaves the dry runs as they were.
+The table is written beside it (``measured.md``), and the rows are kept (``predicted.json``), so that a part can be run
+again without the rest; --read leaves the dry runs as they were.
 """
 
 from __future__ import annotations
@@ -104,11 +105,12 @@ def main() -> int:
     """Predict the chosen rows and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pattern", nargs="?", default="")
-    parser.add_argument("-o", "--output", default=str(HERE / "measured.md"))
+    parser.add_argument("--measured", type=Path, default=HERE / "measured.toml")
     parser.add_argument("--together", type=int, default=1)
     parser.add_argument("--read", action="store_true")
     given = parser.parse_args()
-    real, kept = written(HERE / "measured.toml"), HERE / "predicted.json"
+    real, file = written(given.measured), given.measured
+    kept = file.with_name(file.stem.replace("measured", "predicted") + ".json")
     rows: dict[str, Any] = json.loads(kept.read_bytes()) if kept.exists() else {}
     names = [one["name"] for one in real["workload"]]
     chosen = [given.pattern] if given.pattern in names else [name for name in names if given.pattern in name]
@@ -118,7 +120,7 @@ def main() -> int:
             rows[row["name"]] = row
             print(json.dumps(row), file=sys.stderr, flush=True)
             kept.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    Path(given.output).write_text(table(rows, real), encoding="utf-8")
+    file.with_suffix(".md").write_text(table(rows, real), encoding="utf-8")
     return 0
 
 

@@ -25,7 +25,7 @@ _WHOLE = ("ended", "exited")
 # The memory of a profile: of the most loaded rank it takes the place of the first one's.
 _MEMORY = (
     "peak_bytes", "peak_phase", "peak_step", "reserved_bytes", "categories", "holders", "timeline", "course", "full", "growth",
-    "communicators",
+    "communicators", "compiled_bytes",
 )  # fmt: skip
 
 

@@ -16,6 +16,8 @@ What the rates are, and where they were read:
 - host: 5 to 25 us of work before a kernel runs (jiahuanglin.xyz "From PyTorch op to kernel launch"); 7 to 18 us forward and
   14 us backward beside an H200 in a virtual machine (benchmarks/gpu/rates.toml), and modules and optimizers of Python on
   top; a launch alone is 4 to 5 us, and a kernel that does nothing keeps the GPU busy for about 2 us;
+- what ``torch.compile`` fuses: an operator of its own writes its result and the next one reads it, one of many in a kernel
+  mostly does neither; a step of a compiled GPT took 35.9 ms on an H100 (benchmarks/gpu/measured_h100.toml);
 - collectives: a ring of 2 (n - 1) / n bytes for each byte of an all-reduce and half of it for gathering and scattering
   (nccl-tests PERFORMANCE.md), at 0.75 of the link; nothing is said of links between nodes.
 """
@@ -44,6 +46,7 @@ class Rates(msgspec.Struct, frozen=True):
         convolution: Share of the rate of products that convolutions reach. backwards: The same of their backward pass.
         turned: How often the bytes of a convolution are moved.
         overlap: Share of collectives that runs beside the kernels.
+        fused: Share of an operator's own time and bytes that is left where a compiler makes one kernel of many.
     """
 
     products: float
@@ -57,11 +60,12 @@ class Rates(msgspec.Struct, frozen=True):
     backwards: float
     turned: float
     overlap: float
+    fused: float
 
 
-LOW = Rates(1.15, 0.95, 0.85, 1.5e-6, 5e-6, 1e-6, 3e-6, 0.8, 0.6, 1.0, 1.0)
-MID = Rates(0.9, 0.90, 0.75, 2e-6, 14e-6, 4e-6, 4.5e-6, 0.45, 0.3, 2.0, 0.5)
-HIGH = Rates(0.65, 0.75, 0.60, 4e-6, 35e-6, 12e-6, 9e-6, 0.2, 0.08, 4.0, 0.0)
+LOW = Rates(1.15, 0.95, 0.85, 1.5e-6, 5e-6, 1e-6, 3e-6, 0.8, 0.6, 1.0, 1.0, 0.15)
+MID = Rates(0.9, 0.90, 0.75, 2e-6, 14e-6, 4e-6, 4.5e-6, 0.45, 0.3, 2.0, 0.5, 0.35)
+HIGH = Rates(0.65, 0.75, 0.60, 4e-6, 35e-6, 12e-6, 9e-6, 0.2, 0.08, 4.0, 0.0, 0.8)
 _NORM_PASSES = 1.5
 
 
@@ -160,13 +164,15 @@ def _run(work: Work, gpu: Gpu, link: Link | None, rates: Rates) -> Step:
             spans.append(Span(at, start, durations[at]))
             device = start + durations[at]
             busy[kind.phase] = busy.get(kind.phase, 0.0) + durations[at]
+        if kind.waits:
+            host = max(host, device)
     return Step(max(device, host, side), busy, exposed, tuple(spans))
 
 
 def _host(kind: Kind, rates: Rates) -> float:
     if kind.kernels == 0:
         return rates.view
-    return rates.operator + (kind.kernels - 1) * rates.launch
+    return (rates.operator + (kind.kernels - 1) * rates.launch) * (rates.fused if kind.fused else 1.0)
 
 
 def seconds_of(kind: Kind, gpu: Gpu, rates: Rates) -> float:
@@ -191,7 +197,7 @@ def seconds_of(kind: Kind, gpu: Gpu, rates: Rates) -> float:
         if kind.product is not None:
             rate *= tile_share(kind.product, gpu.sms or 108) * _aligned(kind.product, kind.dtype, gpu.architecture)
         arithmetic = kind.flop / rate
-    return max(memory, arithmetic, kind.kernels * rates.floor)
+    return max(memory, arithmetic, kind.kernels * rates.floor) * (rates.fused if kind.fused else 1.0)
 
 
 def peak(gpu: Gpu, dtype: str) -> float:

@@ -123,6 +123,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         steps: Optimizer steps.
         operators: Operators on the GPU.
         peak_bytes: The highest number of bytes in blocks. reserved_bytes: The same of segments.
+        compiled_bytes: The highest number of bytes where what the script compiles writes no results of fused operators;
+            0 where it compiles nothing.
         categories: Bytes at the peak by what they are for.
         course: How full the GPU was over the run, in pieces of about as many allocations each.
         rank: Which process was run. world: How many there are. others: Ranks that differ by what the script says.
@@ -158,6 +160,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     backwards: int = 0
     operators: int = 0
     peak_bytes: int = 0
+    compiled_bytes: int = 0
     peak_phase: str = "init"
     peak_step: int = 0
     reserved_bytes: int = 0

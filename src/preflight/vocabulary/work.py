@@ -17,6 +17,7 @@ class Kind(msgspec.Struct, frozen=True, omit_defaults=True):
         product: A product's batch, rows, columns and depth.
         shape: Shape of the first result. table: Rows of the table that an embedding looks up.
         ranks: Number of ranks of a collective, else None.
+        fused: A compiler makes it a part of a larger kernel. waits: The host waits until it is done.
     """
 
     operator: str
@@ -29,6 +30,8 @@ class Kind(msgspec.Struct, frozen=True, omit_defaults=True):
     shape: tuple[int, ...] = ()
     table: int | None = None
     ranks: int | None = None
+    fused: bool = False
+    waits: bool = False
 
 
 class Work(msgspec.Struct, frozen=True, omit_defaults=True):

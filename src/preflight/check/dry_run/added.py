@@ -240,6 +240,10 @@ def notes_of(profile: Profile, facts: Mapping[str, Fact], device: Device) -> lis
             for cut in profile.cut[:6]
         )
         notes.append(f"loops were ended early: {short}")
+    if profile.compiled_bytes:
+        notes.append(
+            "torch.compile is not run: what it fuses is estimated, and timeline and holders are those of operators one by one"
+        )
     notes += ranks.notes_of(profile) + growth.notes_of(profile, facts, room_of(device, profile.communicators))
     if profile.assumptions:
         notes.append("the dry run assumed: " + "; ".join(profile.assumptions))

@@ -46,6 +46,8 @@ class Progress:
         self.backwards = 0
         self.calls = 0
         self.graph_calls = 0
+        self.compiled: set[int] = set()  # modules that the script has compiled
+        self.regions = 0  # compiled ones in which the script is
         self.training_calls = 0
         self.pending = False  # a backward pass has been, and no step since
         self.by_hand = False
@@ -56,6 +58,7 @@ class Progress:
         self.script_line = ""
         self.modules: list[str] = []
         self.origins: dict[int, tuple[str, str]] = {}
+        self._compiled_nodes: set[int] = set()
         self.counts: dict[int, int] = {}
         self._watched: Counter[int] = Counter()  # depths at which loops run inside modules
         self._called: dict[int, list[int]] = {}
@@ -73,6 +76,12 @@ class Progress:
         return self.phase, self.step, self.module, self.line()
 
     @property
+    def in_compiled(self) -> bool:
+        """Whether what runs is compiled, or is the backward pass of what was."""
+        number = private.running_node_number()
+        return self.regions > 0 if number is None else number in self._compiled_nodes
+
+    @property
     def module(self) -> str:
         """The path of the module whose forward runs."""
         return self.modules[-1] if self.modules else ""
@@ -80,7 +89,10 @@ class Progress:
     def note_origin(self) -> str:
         """Remember where the next node of the graph is made: its backward belongs to the same module and line."""
         line = self.line()
-        self.origins[private.sequence_number() - 1] = (self.module, line)
+        number = private.sequence_number() - 1
+        self.origins[number] = (self.module, line)
+        if self.regions:
+            self._compiled_nodes.add(number)
         return line
 
     def line(self) -> str:
@@ -139,6 +151,7 @@ class Progress:
             module: The module.
             graph: Whether gradients are recorded.
         """
+        self.regions += id(module) in self.compiled
         if not self.modules:
             self.calls += 1
             self.graph_calls += graph
@@ -169,6 +182,7 @@ class Progress:
 
     def leave_module(self, module: Any, *_: Any) -> None:
         """A module's forward ends."""
+        self.regions -= id(module) in self.compiled
         if self.modules:
             self.modules.pop()
 
@@ -179,6 +193,7 @@ class Progress:
         self.phase = "forward"
         before, self.step = self.step, max(self.step, count)
         self.origins.clear()
+        self._compiled_nodes.clear()
         for call in self.after_step if self.step > before else ():
             call()
         if self.step >= self.last:

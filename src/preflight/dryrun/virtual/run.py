@@ -20,6 +20,7 @@ from preflight.dryrun.virtual.engine import (
     lazy,
     recurrent,
     refusals,
+    regions,
     statistics,
     storages,
     tensors,
@@ -113,6 +114,7 @@ def _install_engine(gpu: VirtualGpu, job: dict[str, Any]) -> None:
     attention.install(capability)
     recurrent.install()
     lazy.install()
+    regions.install(gpu.progress)
     kernels.install(gpu)
     statistics.install()
     refusals.install()

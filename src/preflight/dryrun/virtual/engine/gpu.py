@@ -22,6 +22,7 @@ from preflight.dryrun.virtual.engine.hollow import Hollow
 from preflight.dryrun.virtual.engine.known import SHAPED, UNKNOWN, Known
 from preflight.dryrun.virtual.engine.operators import SPECIAL, on_host
 from preflight.dryrun.virtual.engine.work import Work
+from preflight.dryrun.virtual.memory import compiled
 from preflight.dryrun.virtual.memory.ledger import PARAMETER, Ledger
 from preflight.dryrun.virtual.progress import Progress
 from preflight.dryrun.virtual.watch.observations import Observations
@@ -134,7 +135,8 @@ class VirtualGpu(TorchDispatchMode):
             result = special(self, func, args, kwargs)
         if result is NotImplemented:
             result = self._shapes(func, args, kwargs)
-        self.note(name, args, result)
+        made_of = self._read(func, name, fakes) if self.progress.compiled else None
+        self.note(name, args, result, made_of)
         if real is UNKNOWN:
             self.known.follow(name, func, args, kwargs, fakes, result)
         else:
@@ -142,7 +144,7 @@ class VirtualGpu(TorchDispatchMode):
         if func.namespace in collectives.FUNCTIONAL:
             collectives.functional(self, name, args, result)
         else:
-            self.work.see(name, func, args, kwargs, result)
+            self.work.see(name, func, args, kwargs, result, made_of is not None)
         if self.progress.pending and name.endswith("_"):
             self._changed(args)
         self.watched.ran(name, args, kwargs, result)
@@ -179,12 +181,25 @@ class VirtualGpu(TorchDispatchMode):
             if holding is not None and holding.category == PARAMETER:
                 self.progress.change_parameter()
 
-    def note(self, name: str, args: Any, result: Any) -> None:
-        """Account for what an operator gave."""
+    def _read(self, func: Any, name: str, fakes: list[Any]) -> list[int] | None:
+        """Note what an operator reads; return it where the operator is a part of a compiled kernel."""
+        inside, held = self.progress.in_compiled, self.ledger.compiled
+        keys = [fake.untyped_storage()._cdata for fake in fakes if private.has_storage(fake)]
+        if inside and compiled.fused(func, name):
+            return keys
+        if inside:
+            held.read(keys, self.ledger.allocated)
+        else:
+            for key in keys:
+                held.write(key)  # it left the region
+        return None
+
+    def note(self, name: str, args: Any, result: Any, made_of: list[int] | None = None) -> None:
+        """Account for what an operator gave; ``made_of`` as ``Ledger.see`` has it."""
         for tensor in result if isinstance(result, (list, tuple)) else (result,):
             if isinstance(tensor, Fake) and tensor.fake_device.type == private.BACKEND and private.has_storage(tensor):
                 storage = tensor.untyped_storage()
-                self.ledger.see(storage, storage.nbytes(), name)
+                self.ledger.see(storage, storage.nbytes(), name, made_of)
                 values.remember(tensor, values.follow(name, args, tensor), name.endswith("_"))
 
     def empty_like(self, tensor: Any, dtype: Any = None) -> Any:
@@ -199,6 +214,7 @@ class VirtualGpu(TorchDispatchMode):
         """Note that the host waits for the GPU here."""
         phase, step, _, line = self.progress.where()
         self.syncs[(kind, line, phase, step)] += 1
+        self.work.waits = True
         self.seen.note("wait", kind=kind, direct=self.progress.direct())
         if size:
             self.seen.note("device to host", kind=kind, bytes=size)

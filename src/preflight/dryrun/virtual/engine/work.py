@@ -42,12 +42,13 @@ class Work:
         self.order: list[int] = []
         self.done: list[int] = []
         self.rounds = 0
+        self.waits = False  # the host waits for the operator that is recorded next
         self._known: dict[Any, int] = {}
         self._step, self._backwards, self._skipped = 0, 0, 0
         self._formulas = private.flop_formulas()
 
-    def see(self, name: str, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Record an operator that has given its result."""
+    def see(self, name: str, func: Any, args: Any, kwargs: Any, result: Any, fused: bool = False) -> None:
+        """Record an operator that has given its result; ``fused`` where a compiler makes it a part of a larger kernel."""
         self._turn()
         phase = self.progress.phase
         if phase == "backward" and self.progress.modules:
@@ -56,13 +57,16 @@ class Work:
         # The same operands may give another result, by a stride or a type; attention that is causal does half the work.
         made = result if isinstance(result, (list, tuple)) else (result,)
         causal = name.startswith("_scaled_dot_product") and _causal(func, args, kwargs)
-        key = (name, phase, _forms(read), len(read), _forms(made), causal)
+        key = (name, phase, _forms(read), len(read), _forms(made), causal, fused, self.waits)
         at = self._known.get(key)
         if at is None:
             at = self._known[key] = len(self.kinds)
             self.kinds.append(
                 {"operator": name, "phase": phase, **self._describe(name, func, args, kwargs, read, result)}
             )
+            self.kinds[at] |= {"fused": True} if fused else {}
+            self.kinds[at] |= {"waits": True} if self.waits else {}
+        self.waits = False
         self.order.append(at)
 
     def collective(self, name: str, size: int, ranks: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from preflight.dryrun.virtual.memory.allocator import Block, CachingAllocator, OutOfMemory
+from preflight.dryrun.virtual.memory.compiled import Compiled
 from preflight.dryrun.virtual.memory.course import Course
 from preflight.dryrun.virtual.memory.history import History
 
@@ -89,11 +90,19 @@ class Ledger:
     unplaced: int = 0
     history: History | None = None
     course: Course = field(default_factory=Course)
+    compiled: Compiled = field(default_factory=Compiled)
     _references: dict[int, Any] = field(default_factory=dict)
     _stale: bool = False
 
-    def see(self, storage: Any, size: int, operator: str) -> Holding | None:
-        """Record a storage when it is seen for the first time; it is freed when Python drops it."""
+    def see(self, storage: Any, size: int, operator: str, made_of: list[int] | None = None) -> Holding | None:
+        """Record a storage when it is seen for the first time; it is freed when Python drops it.
+
+        Args:
+            storage: The storage.
+            size: Its bytes.
+            operator: What made it.
+            made_of: Keys of the storages that it was made of, where a compiler would not write it.
+        """
         key = storage._cdata
         if key in self._references or size == 0:
             return None
@@ -117,6 +126,8 @@ class Ledger:
         self.live[key] = holding
         self._references[key] = weakref.ref(storage, lambda _: self._drop(key))
         self.events.append(("alloc", holding.number, size))
+        if made_of is not None:
+            self.compiled.spare(key, holding.held, made_of)
         self.course.taken(holding.held, self.allocator.reserved + self.unplaced, phase, step)
         self._mark(phase, step)
         return holding
@@ -158,6 +169,7 @@ class Ledger:
             self.allocator.free(holding.block)
         else:
             self.unplaced -= holding.size
+        self.compiled.free(key, holding.held)
         self.events.append(("free", holding.number, holding.size))
         self.course.gone(holding.number, purpose(holding))
 
@@ -166,6 +178,7 @@ class Ledger:
         peak = self.peaks.setdefault((step, phase), Peak())
         peak.allocated = max(peak.allocated, now)
         peak.reserved = max(peak.reserved, self.allocator.reserved + self.unplaced)
+        self.compiled.mark(now)
         if now > self.peak:
             # Who holds it is only written down when the first of them goes: a rising ramp costs nothing.
             self.peak, self.peak_at, self._stale = now, (phase, step), True
