@@ -12,10 +12,11 @@ What the rates are, and where they were read:
 - norms: what they are given is read once for the statistics and once to be normalised (layer norm moved its bytes at 0.6 of
   the bandwidth there);
 - attention: FlashAttention-2 reaches 0.5 to 0.73 of the peak on A100 (arXiv 2307.08691) and 0.35 to 0.40 on H100 (arXiv 2407.08608);
-- all others: bytes over the memory bandwidth, of which STREAM-like kernels reach 0.9 on NVIDIA's GPUs;
+- all others: bytes over the memory bandwidth, of which STREAM-like kernels reach 0.9 on NVIDIA's GPUs, and those of a step
+  0.85 in the middle of 27 steps on an H200 and an H100 (benchmarks/gpu/measured.md, measured_h100.md);
 - host: 5 to 25 us of work before a kernel runs (jiahuanglin.xyz "From PyTorch op to kernel launch"); 7 to 18 us forward and
   14 us backward beside an H200 in a virtual machine (benchmarks/gpu/rates.toml), and modules and optimizers of Python on
-  top; a launch alone is 4 to 5 us, and a kernel that does nothing keeps the GPU busy for about 2 us;
+  top: steps that wait for the host took 22 to 26 us for each operator, views included, with other programs beside them; a launch alone is 4 to 5 us, and a kernel that does nothing keeps the GPU busy for about 2 us;
 - what ``torch.compile`` fuses: an operator of its own writes its result and the next one reads it, one of many in a kernel
   mostly does neither; a step of a compiled GPT took 35.9 ms on an H100 (benchmarks/gpu/measured_h100.toml);
 - collectives: a ring of 2 (n - 1) / n bytes for each byte of an all-reduce and half of it for gathering and scattering
@@ -64,8 +65,8 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 LOW = Rates(1.15, 0.95, 0.85, 1.5e-6, 5e-6, 1e-6, 3e-6, 0.8, 0.6, 1.0, 1.0, 0.15)
-MID = Rates(0.9, 0.90, 0.75, 2e-6, 14e-6, 4e-6, 4.5e-6, 0.45, 0.3, 2.0, 0.5, 0.35)
-HIGH = Rates(0.65, 0.75, 0.60, 4e-6, 35e-6, 12e-6, 9e-6, 0.2, 0.08, 4.0, 0.0, 0.8)
+MID = Rates(0.8, 0.85, 0.75, 2e-6, 20e-6, 6e-6, 4.5e-6, 0.45, 0.3, 2.0, 0.5, 0.35)
+HIGH = Rates(0.65, 0.75, 0.60, 4e-6, 40e-6, 15e-6, 9e-6, 0.2, 0.08, 4.0, 0.0, 0.8)
 _NORM_PASSES = 1.5
 
 
