@@ -63,7 +63,7 @@ class Signature(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, f
             ``<name>_unit`` beside it; ``ranks``: a list of ranks.
         predicate: Name of a function that decides where arithmetic is needed (``preflight.source.logs.predicates``).
         shift: Field in milliseconds by which the trouble began earlier than the line was printed.
-        points_to: Field that names the ranks (or, ``peer``, the address) that the line accuses.
+        points_to: Field that names the ranks (or, ``peer``, the address, and ``node``, the node) that the line accuses.
         subject: Field that names the rank, local rank or process that the line is about, when another program prints it.
         announces: Field with the global rank that a process says it was given.
         root_when: What makes a root of it, where the line alone is only a word of caution. ``ranks-given-twice``: two tasks, or

@@ -33,6 +33,8 @@ TOLD: dict[str, tuple[tuple[Who, ...], int | None, str]] = {
     "node7: rank 2 died from signal 15": ((Who(2, "node7"),), -15, "mpich"),
     "Process 0 exit with status code 137.": ((Who(0),), -9, "horovod"),
     "worker-3 exited with code 137": ((Who(node="worker-3"),), -9, "compose"),
+    "supervisor: trainer-1 (pid 19137) ended with exit code -9; stopping the others": ((Who(node="trainer-1", pid=19137),), -9, "process"),
+    "Process SpawnProcess-2:": ((Who(node="SpawnProcess-2"),), 1, "process"),
 }  # fmt: skip
 
 
@@ -44,7 +46,16 @@ def test_an_end_is_read(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["", "Killed the old log", "exit code of the build", "task 3: done", "the loss was killed: 3"]
+    "line",
+    [
+        "",
+        "Process 3:",
+        "Process SpawnProcess-2: started",
+        "Killed the old log",
+        "exit code of the build",
+        "task 3: done",
+        "the loss was killed: 3",
+    ],
 )
 def test_what_is_no_end_is_none(line: str) -> None:
     assert ends(line) is None
@@ -138,3 +149,31 @@ def test_the_table_of_torchrun_is_read_whole(tmp_path: Path) -> None:
     assert other.time is not None
     # Within its second, the root cause is the first.
     assert other.time - first.time == 5.5
+
+
+TRACE = 'Process {}:\nTraceback (most recent call last):\n  File "/job/train.py", line 9, in work\nValueError: no\n'
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("trainer-0", "trainer-2"), [0, 2, 1]),
+        (("worker_1", "worker_0"), [1, 0, 1]),
+        (("SpawnProcess-1", "SpawnProcess-3"), [0, 2]),
+        # From where they count is not known, and what these do is not known either.
+        (("trainer-1", "trainer-2"), []),
+        (("SpawnProcess-2", "SpawnProcess-3"), []),
+        (("loader-0", "loader-1"), []),
+    ],
+)
+def test_processes_that_bear_names_are_ranks_where_the_first_of_them_is_seen(
+    names: tuple[str, str], told: list[int], tmp_path: Path
+) -> None:
+    last = names[0].rstrip("0123") + "1 (pid 41) exited with code 1, stopping\n" if told[2:] else ""
+    (tmp_path / "run.log").write_text("".join(TRACE.format(name) for name in names) + last)
+    assert [one.about.rank for one in read_logs([tmp_path]).endings] == told
+
+
+def test_a_named_process_of_which_nothing_tells_the_rank_is_known_by_its_number(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("trainer-2 (pid 4711) died with exit code -9\n")
+    assert [(one.about, one.code) for one in read_logs([tmp_path]).endings] == [(Who(pid=4711), -9)]

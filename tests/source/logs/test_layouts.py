@@ -74,6 +74,9 @@ LAYOUTS: dict[str, tuple[dict[str, str], Who]] = {
         Who(3, "llm-worker-0"),
     ),
     "kubectl --timestamps": ({"k.log": _interleaved("2024-01-01T12:00:00.123456789Z [rank{}]: ")}, Who(3)),
+    "stern": ({"s.log": _interleaved("llm-worker-{} pytorch ")}, Who(None, "llm-worker-3")),
+    "GNU parallel --tag": ({"p.log": _interleaved("rank{}\t")}, Who(3)),
+    "GNU parallel --tag with an option": ({"p.log": _interleaved("--rank {}\t")}, Who(3)),
     "docker compose": ({"c.log": _interleaved("worker-{}  | ")}, Who(None, "worker-3")),
     "ray": ({"ray.log": _interleaved("(RayTrainWorker pid=10{}, ip=10.0.0.7) ")}, Who(None, "10.0.0.7", pid=103)),
     "pdsh and ranks": ({"p.log": _interleaved("gpu-n01: [rank{}]: ")}, Who(3, "gpu-n01")),
@@ -131,6 +134,12 @@ def test_a_rank_that_a_sentence_talks_about_is_content(text: str) -> None:
 
 def test_numbers_that_count_the_lines_are_no_labels(tmp_path: Path) -> None:
     (tmp_path / "listing.txt").write_text("".join(f"{n}: {OOM}\n" for n in range(1, 40)))
+    assert {hit.who for hit in read_logs([tmp_path]).hits} == {Who()}
+
+
+def test_a_table_about_ranks_and_runs_of_the_same_name_bear_no_labels(tmp_path: Path) -> None:
+    (tmp_path / "table.txt").write_text("rank\tloss\n" + "".join(f"rank {n}\t{OOM}\n" for n in range(40)))
+    (tmp_path / "runs.txt").write_text("".join(f"epoch-{n // 4} train {OOM}\n" for n in range(40)))
     assert {hit.who for hit in read_logs([tmp_path]).hits} == {Who()}
 
 

@@ -47,3 +47,15 @@ def test_labels_behind_a_time_are_seen(tmp_path: Path) -> None:
 def test_numbers_of_any_size_behind_a_label_do_no_harm(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("[rank0]: a\n[rank1]: b\n[rank99999999999999]: c\n[rank]: d\n[rank5: e\n" * 50)
     assert sorted(one.who.rank or 0 for one in read_logs([tmp_path]).spoke) == [0, 1]
+
+
+@pytest.mark.parametrize("prefix", ["rank{}\t", "llm-worker-{} pytorch "])
+def test_who_falls_silent_is_seen_behind_labels_that_stand_on_every_line(prefix: str, tmp_path: Path) -> None:
+    rows = [f"{prefix.format(n % 4)}2024-01-01 12:00:{n:02} INFO working\n" for n in range(60) if n < 30 or n % 4 != 2]
+    (tmp_path / "train.log").write_text("".join(rows))
+    told = {
+        one.who.rank if one.who.rank is not None else int((one.who.node or "")[-1]): one
+        for one in read_logs([tmp_path]).spoke
+    }
+    assert {rank: (one.lines, one.last_line) for rank, one in told.items() if rank == 2} == {2: (7, 27)}
+    assert sorted(told) == [0, 1, 2, 3]

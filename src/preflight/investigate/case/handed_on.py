@@ -18,7 +18,7 @@ _FRAMES = 160
 
 def handed_on_in(reading: Reading) -> dict[Place, Who]:
     """Return whose lines are that a parent or a driver prints, as it was handed them by a process of which it tells right above."""
-    told = {(one.file, one.line): one.about for one in reading.endings if one.teller == "spawn"}
+    told = {(one.file, one.line): one.about for one in reading.endings if one.teller in ("spawn", "process")}
     spans = [
         (one.hit.file, one.begins, one.hit.line, told[one.hit.file, one.begins - 1])
         for one in reading.raised

@@ -21,6 +21,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
             if rank != event.rank and not (kept and rank == 0 and event.id == "network.store-timeout"):
                 accusers.setdefault(rank, {}).setdefault(event.rank, event)
     yield from _store(scene)
+    yield from _lost_nodes(scene)
     yield from _not_joined(scene)
     yield from _not_in_group(scene)
     for rank, event in counting.items():
@@ -106,6 +107,19 @@ def _not_in_group(scene: Scene) -> Iterator[Vote]:
             yield Vote(kind="accused", rank=rank, strength=1.0 / len(between), shared=len(between) > 1,
                        text=f"is missing in a group of some ranks: {len(members)} of it wait for its place {place}",
                        quotes=(scene.case.quote(by[members[0]].hit),))  # fmt: skip
+
+
+def _lost_nodes(scene: Scene) -> Iterator[Vote]:
+    """Vote for the nodes that a launcher says it lost."""
+    told: dict[str, Event] = {}
+    for event in scene.failing:
+        if event.signature is not None and event.signature.points_to == "node":
+            node = event.hit.fields.get("node")
+            if isinstance(node, str):
+                told.setdefault(node, event)
+    for node, event in told.items():
+        yield Vote(kind="accused", node=node, strength=1.0 / len(told), quotes=(scene.case.quote(event.hit),),
+                   text="is named by the launcher as the node that it lost")  # fmt: skip
 
 
 def _store(scene: Scene) -> Iterator[Vote]:

@@ -45,6 +45,7 @@ LITERALS = (
     b"trainer process with rank=",
     b" status failed cmd ",
     b"hild process with PID ",
+    b"Process ",
 )
 """A line that tells of an end holds one of these."""
 
@@ -198,6 +199,13 @@ def _compose(match: re.Match[str]) -> End:
     return End((Who(node=match["name"]),), as_code(int(match["code"])), "compose")
 
 
+def _called(match: re.Match[str]) -> End:
+    # Whose rank bears that name, the names of the others tell: ``named_processes``.
+    told = match.groupdict()
+    pid = int(told["pid"]) if told.get("pid") else None
+    return End((Who(node=match["name"], pid=pid),), as_code(int(told.get("code") or 1)), "process")
+
+
 def _container(match: re.Match[str]) -> End:
     return End((Who(),), as_code(int(match["code"])), "kubernetes")
 
@@ -274,6 +282,15 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End | None]], ...
         _paddle,
     ),
     (re.compile(r"^(?P<name>[A-Za-z][\w.-]{0,60}[-_]\d{1,7}) exited with code (?P<code>\d{1,3})\s*$"), _compose),
+    # What multiprocessing prints above the traceback of a process, and what a program says of one that it started.
+    (re.compile(r"^Process (?P<name>[A-Za-z][\w.-]{0,60}?\d{1,5}):\s*$"), _called),
+    (
+        re.compile(
+            r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]{0,60}?\d{1,5}) \((?i:pid)[ :=]{0,2}(?P<pid>\d{1,10})\)"
+            r" (?:has )?(?:(?:ended|exited|died|terminated|crashed|failed)(?: unexpectedly)?,? with exit|exited with) code (?P<code>-?\d{1,10})\b"
+        ),
+        _called,
+    ),
     (re.compile(r'"source": "WORKER"'), _elastic_event),
     (re.compile(r"(?:Exit Code:\s+|\"?exitCode\"?:\s*)(?P<code>\d{1,10})"), _container),
 )

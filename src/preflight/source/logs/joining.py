@@ -9,29 +9,30 @@ from typing import Any
 
 import msgspec
 
+from preflight.source.logs.consoles import of_nodes
+from preflight.source.logs.named_processes import named_processes
 from preflight.source.logs.naming import label
-from preflight.source.logs.reduced import Reduced
+from preflight.source.logs.reduced import ROWS, Reduced
 from preflight.source.logs.residue import mined
 from preflight.source.logs.years import same_year
 from preflight.vocabulary.log import LogFile, Reading, Unknown, Who
 
 _Known = dict[tuple[str | None, int], Who]
 _MOST_UNKNOWN = 500
-_ROWS = ("hits", "raised", "steps", "endings", "flights", "stacks", "events", "environments", "spoke")
 
 
 def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
     """Return the reading of all files, in their order."""
-    parts = [_on_host(part) for part in same_year(parts)]
+    parts = of_nodes([named_processes(part) for part in same_year(parts)])
     ranks = {**_ranks_of_members(parts), **_ranks_of_folders(parts)}
     known = _known(parts)
-    rows: dict[str, list[Any]] = {name: [] for name in _ROWS}
+    rows: dict[str, list[Any]] = {name: [] for name in ROWS}
     files: list[LogFile] = []
     unknown: list[Unknown] = []
     for index, part in enumerate(parts):
         changed = index != part.file.index
         rank = ranks.get(index)
-        for name in _ROWS:
+        for name in ROWS:
             rows[name] += _placed(getattr(part, name), index, rank, known, changed)
         unknown += [
             msgspec.structs.replace(one, first=_row(one.first, index, rank, known), last=(index, one.last[1]))
@@ -49,36 +50,6 @@ def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
         notes=tuple(dict.fromkeys(said)),
         **{name: tuple(found) for name, found in rows.items()},
     )
-
-
-def _on_host(part: Reduced) -> Reduced:
-    """Return a part with the node that its own agent's tables name, where the name of the file says otherwise."""
-    hosts = {ending.about.node for ending in part.endings if ending.teller == "torchrun" and ending.about.node}
-    hosts -= {part.file.who.node}
-    told = part.file.who.node
-    if len(hosts) != 1 or told is None:
-        return part
-    host = str(next(iter(hosts)))
-    rows: dict[str, Any] = {"file": msgspec.structs.replace(part.file, who=_moved(part.file.who, told, host))}
-    for name in _ROWS:
-        rows[name] = [_renamed(row, told, host) for row in getattr(part, name)]
-    return msgspec.structs.replace(part, **rows)
-
-
-def _renamed(row: Any, told: str, host: str) -> Any:
-    changes: dict[str, Any] = {
-        name: _moved(who, told, host)
-        for name in ("who", "about")
-        if (who := getattr(row, name, None)) is not None and who.node == told
-    }
-    inner = getattr(row, "hit", None)
-    if inner is not None:
-        changes["hit"] = _renamed(inner, told, host)
-    return msgspec.structs.replace(row, **changes) if changes else row
-
-
-def _moved(who: Who, told: str, host: str) -> Who:
-    return msgspec.structs.replace(who, node=host) if who.node == told else who
 
 
 def _placed(found: list[Any], index: int, rank: int | None, known: _Known, changed: bool) -> list[Any]:

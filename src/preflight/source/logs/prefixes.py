@@ -11,10 +11,12 @@ from typing import Literal, NamedTuple
 from preflight.source.logs.times import Stamp, stamp_at
 from preflight.vocabulary.log import Who
 
-LineStyle = Literal["", "srun", "hosts", "workers"]
+LineStyle = Literal["", "srun", "hosts", "workers", "tags", "pods"]
 """What ``3: `` or ``name: `` at the beginning of a line is in this file: nothing in particular, srun's label, a host.
 
 ``workers``: ``[worker 3]`` is a rank, as all of them are there and none is named otherwise.
+``tags``: the rank and a tab, as GNU parallel puts what it started a process with before its lines.
+``pods``: the names of a pod and of its container, as stern prints them.
 """
 
 FARTHEST = 400
@@ -75,6 +77,10 @@ _NODE_NAME = re.compile(r"(?:node|host|nid|gpu|ip|dgx|compute|cn|worker|pod)[-_]
 _SRUN = re.compile(r"\s*(?!\d{1,2}:\d\d:\d\d(?!:))(\d{1,7}): ?")
 """A label of srun, and not the hour of a time of the day that stands first in the line."""
 _HOST = re.compile(r"([A-Za-z0-9](?:[\w.-]*[\w])?): ?")
+TAG = re.compile(r"-{0,2}(?i:rank)[ _=-]?(\d{1,7})\t")
+POD = re.compile(
+    r"((?:[a-z0-9]+-)+(?:worker|master|launcher|node|head|ps|trainer|server|replica)s?(?:-\d{1,5}){1,2}) ([a-z0-9][a-z0-9-]*) "
+)
 _SYSLOG_HOST = re.compile(r" ([\w.-]+) ([\w./() -]{1,40}?)(?:\[(\d+)\])?: ")
 _GLOG_PID = re.compile(r"\s+(\d{1,18})\s+(?=[\w./<>-]+:\d+\])")
 _TIME_BEGINS = frozenset("0123456789[IWEFDVCJMASONT")
@@ -156,7 +162,7 @@ def head_of(text: str, style: LineStyle = "") -> Head:
 
 
 def _labelled(text: str, style: LineStyle, taken: _Taken) -> int:
-    """Take srun's label or the host's name off, where the file is known to have one before every line."""
+    """Take off what the file is known to have before every line: a label of srun, a tag, the name of a host or a pod."""
     if style == "srun":
         match = _SRUN.match(text)
         if match:
@@ -164,6 +170,16 @@ def _labelled(text: str, style: LineStyle, taken: _Taken) -> int:
             return match.end()
     elif style == "hosts":
         match = _HOST.match(text)
+        if match:
+            taken.node = match[1]
+            return match.end()
+    elif style == "tags":
+        match = TAG.match(text)
+        if match:
+            taken.rank = int(match[1])
+            return match.end()
+    elif style == "pods":
+        match = POD.match(text)
         if match:
             taken.node = match[1]
             return match.end()

@@ -19,6 +19,9 @@ from preflight.vocabulary.log import (
     Who,
 )
 
+ROWS = ("hits", "raised", "steps", "endings", "flights", "stacks", "events", "environments", "spoke")
+"""The lists of a part whose rows say where they stand, and whose they are."""
+
 
 class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     """Two names of the same process, as a line tells them: its rank and its number on its machine."""

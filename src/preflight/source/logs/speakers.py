@@ -20,6 +20,9 @@ _WORKER = re.compile(rb"\n\((?:[A-Za-z_]\w{0,40}[ _])?(?:TP|rank=)\d")
 """Apart from the others: a search for one fixed beginning is many times faster than one for either of two."""
 _PIPED = re.compile(rb"\n[A-Za-z][\w.-]{0,60}[-_]\d{1,7} +\| ")
 """The name of a container with its number, as docker compose puts it before each line."""
+_ON_EVERY_LINE = ("tags", "pods")
+"""The styles of files in which every line bears a label."""
+_END_OF_LINE = re.compile(rb"\n")
 _LATEST = 80
 """A label that begins later than this in its line is none."""
 _SPOT = 1 << 11
@@ -131,6 +134,8 @@ class Speakers:
             labels = [match.start() for match in _OTHER.finditer(block.data, start, stop)]
             labels += [match.start() + 1 for match in _WORKER.finditer(block.data, start, stop)]
             labels += _piped(block.data, start, stop)
+            if self._style in _ON_EVERY_LINE:
+                labels += [start, *(match.end() for match in _END_OF_LINE.finditer(block.data, start, stop - 1))]
             for label in sorted(labels):
                 begin = block.data.rfind(b"\n", max(label - _LATEST, 0), label) + 1
                 if label - begin > _LATEST or (begin <= place and place > start):

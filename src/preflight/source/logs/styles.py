@@ -7,7 +7,7 @@ import itertools
 import re
 
 from preflight.source.logs.pages import decoded
-from preflight.source.logs.prefixes import LineStyle, head_of, plain
+from preflight.source.logs.prefixes import POD, TAG, LineStyle, head_of, plain
 
 _SRUN = re.compile(r"\s*(?!\d{1,2}:\d\d:\d\d(?!:))(\d{1,7}): ?")
 _HOST = re.compile(r"((?=[\w.-]*\d)[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ?")
@@ -53,7 +53,17 @@ def style_of(sample: bytes) -> LineStyle:
     each = 2 if hosts and all(_ADDRESS.fullmatch(host) for host in hosts) else 3
     if len(hosts) >= _SHARE * len(lines) and len(set(hosts)) <= max(len(hosts) // each, 1):
         return "hosts"
+    if _bear(lines, TAG):
+        return "tags"
+    if _bear(lines, POD):
+        return "pods"
     return "workers" if _workers_are_ranks(sample) else ""
+
+
+def _bear(lines: list[str], label: re.Pattern[str]) -> bool:
+    """Whether nearly all lines begin with a label, of several writers each of which says more than one line."""
+    found = [match[1] for line in lines if (match := label.match(line))]
+    return len(found) >= _SHARE * len(lines) and 1 < len(set(found)) <= len(found) // 2
 
 
 def _workers_are_ranks(sample: bytes) -> bool:
