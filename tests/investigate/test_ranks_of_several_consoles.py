@@ -15,7 +15,8 @@ WAITED = "unbound_buffer.cc:78] Timed out waiting 8000ms for recv operation to c
 
 
 def clock(second: int, behind: int = 0) -> str:
-    return f"10:{(600 + second - behind) // 60:02}:{(second - behind) % 60:02}"
+    told = 36600 + second - behind
+    return f"{told // 3600:02}:{told // 60 % 60:02}:{told % 60:02}"
 
 
 def steps(last: int, behind: int = 0) -> str:
@@ -36,9 +37,9 @@ def gloo(first: int, local: int, says: str) -> str:
 
 
 def table(first: int, host: str, codes: tuple[int, ...], second: int, behind: int = 0) -> str:
-    """What an agent prints of its two workers, of which the one that failed first has exit code 1."""
+    """What an agent prints of its two workers, the first to fail the last that it did not have to stop."""
     stamp = clock(second, behind)
-    order = sorted(range(len(codes)), key=lambda local: codes[local] == 1)
+    order = sorted(range(len(codes)), key=lambda local: codes[local] != -15)
     entries = [
         f"  time      : 2026-11-20_{stamp}\n  host      : {host}\n  rank      : {first + local} (local_rank: {local})\n"
         f"  exitcode  : {codes[local]} (pid: {900 + first + local})\n  error_file: <N/A>\n"
@@ -51,7 +52,7 @@ def table(first: int, host: str, codes: tuple[int, ...], second: int, behind: in
         if codes[local] == -15
     )
     return (
-        f"{stopped}E1120 {stamp}.500000 {800 + first} {API}:1002] failed (exitcode: 1) local_rank: {order[-1]} "
+        f"{stopped}E1120 {stamp}.500000 {800 + first} {API}:1002] failed (exitcode: {codes[order[-1]]}) local_rank: {order[-1]} "
         f"(pid: {900 + first + order[-1]}) of binary: python\n"
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
         "=======================================================\ntrain.py FAILED\n"
@@ -104,9 +105,22 @@ def test_agents_that_do_not_know_where_they_run_have_clocks_of_their_own(tmp_pat
     assert (incident.culprit.ranks, incident.nodes_seen) == ((0,), ("first", "second"))
 
 
+def test_the_first_failure_is_that_of_the_one_that_was_killed_whatever_the_clocks_say(tmp_path: Path) -> None:
+    killed = steps(6, -3600) + table(2, "gn-2", (-9, -15), 7, -3600)
+    incident = incident_of(tmp_path, {"gn-1.out": failing(0, "gn-1"), "gn-2.out": killed})
+    assert incident.first_failure is not None
+    assert (incident.culprit.ranks, incident.first_failure.rank) == ((2,), 2)
+
+
 def test_consoles_of_one_agent_that_was_started_twice_are_not_told_apart(tmp_path: Path) -> None:
     consoles = {f"try{number}.log": failing(0, "localhost", -100 * number) for number in range(2)}
     assert incident_of(tmp_path, consoles).nodes_seen == ("localhost",)
+
+
+def test_one_that_is_as_silent_as_those_whose_ranks_are_not_known_is_not_named(tmp_path: Path) -> None:
+    waited = steps(6) + gloo(0, 0, WAITED) + table(0, "gn-1", (1, -15), 20)
+    consoles = {"gn-1.out": waited, "gn-2.out": steps(6, 70), "gn-3.out": steps(6, -30)}
+    assert incident_of(tmp_path, consoles).culprit.ranks == ()
 
 
 @pytest.mark.parametrize(

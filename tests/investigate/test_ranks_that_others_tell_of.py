@@ -367,3 +367,43 @@ def test_a_thread_that_died_in_the_worker_of_ray_that_is_left_is_of_its_rank(inc
     text += "(Trainer pid=701)   File \"/job/train.py\", line 49, in work\n(Trainer pid=701) KeyError: 'tokens'\n"
     text += "(Trainer pid=702) worker 2 step 5 loss 0.2 [repeated 14x across cluster]\n"
     assert incident_of(driver=text).culprit.ranks == (1,)
+
+
+MUCH = (
+    "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  [enforce fail at /gloo/pair.cc:456] "
+    "op.preamble.length <= op.nbytes. {} vs 4. Received data size doesn't match expected size.\n"
+)
+RESET = GLOO + "pair.cc:537] Read error [127.0.0.1]:9359: Connection reset by peer"
+
+
+@pytest.mark.parametrize(("inside", "sender"), [("all_gather", 2), ("all_gather_into_tensor", 2), ("all_reduce", 0)])
+def test_in_a_gather_a_rank_sends_to_the_one_behind_it(inside: str, sender: int, incident_of: Investigated) -> None:
+    text = MUCH.format(8) + "".join(raised(rank, RESET, inside=inside) for rank in (0, 1, 2))
+    text += closing(20, 41, 42, 43) + ended(20, 3, 44, -6)
+    incident = incident_of(console=text)
+    told = {suspect.rank for suspect in incident.culprit.suspects for one in suspect.reasons if "in a ring" in one.text}
+    assert told == {sender}
+
+
+def test_who_sent_another_size_from_where_no_other_one_stood_made_a_call_of_its_own(incident_of: Investigated) -> None:
+    text = MUCH.format(388) + raised(2, RESET, line=57) + raised(1, RESET, line=48)
+    assert incident_of(console=text + closing(20, 42, 43) + ended(20, 0, 41, -6)).culprit.ranks == (1,)
+
+
+def test_one_that_had_nothing_to_say_before_it_was_stopped_is_no_missing_one(incident_of: Investigated) -> None:
+    much = "".join(f"[default3]:{line}\n" for line in MUCH.format(6).splitlines())
+    text = much + raised(0, RESET, inside="all_gather") + raised(2, RESET, inside="all_gather")
+    assert incident_of(console=text + closing(20, 41, 42, 43) + ended(20, 3, 44, -6)).culprit.ranks == (3,)
+
+
+@pytest.mark.parametrize(
+    "said", ["", "slurmstepd-n1: error: *** STEP 6.0 ON n1 CANCELLED AT 2026-11-22T19:34:29 ***\n"]
+)
+def test_a_task_that_was_asked_to_stop_before_any_other_failed_was_asked_by_somebody_else(
+    said: str, incident_of: Investigated
+) -> None:
+    text = "".join(f"{rank}: {line}\n" for rank in (0, 1) for line in raised(rank, RESET).splitlines())
+    text += said + "srun: error: n2: task 2: Terminated\nsrun: error: n1: tasks 0-1: Exited with exit code 1\n"
+    begun = "".join(f"{rank}: step {step} loss 1.0\n" for step in range(6) for rank in range(3))
+    incident = incident_of(slurm=begun + text)
+    assert (incident.category == "preemption", incident.culprit.ranks == (2,)) == (True, not said)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from preflight.investigate.case.case import Event
+from preflight.investigate.case.handed_on import NAMES_ITS_RANK
 from preflight.investigate.cause.category import Decided
 from preflight.investigate.culprit.exit_code import by_themselves, first_seen
 from preflight.investigate.culprit.vote import STORE_WAITS, Scene
@@ -38,6 +40,8 @@ def first_failure_of(scene: Scene, decided: Decided, culprit: Culprit) -> FirstF
     }
     if rank is not None and rank not in ended:  # of those that said the same, the one that ended by itself
         rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank in ended - {None}), rank)
+    if len(culprit.ranks) == 1 and (event.id == NAMES_ITS_RANK or _told_by_others(scene, event, culprit.ranks[0])):
+        rank = culprit.ranks[0]
     if rank is None:  # printed again without a label: the first one that said it with one
         rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank is not None), None)
     if _GONE.search(event.id) and len(culprit.ranks) == 1 and not scene.waited:
@@ -51,3 +55,10 @@ def first_failure_of(scene: Scene, decided: Decided, culprit: Culprit) -> FirstF
     line = next((one for one in scene.failing if one.id == event.id and one.rank == rank), event)  # its own line
     return FirstFailure(rank=rank, node=line.node, time=line.time, path=scene.case.path(line.hit.file),
                         line=line.hit.line, text=line.hit.text, step=line.step)  # fmt: skip
+
+
+def _told_by_others(scene: Scene, event: Event, rank: int) -> bool:
+    """Return whether what decided is what agents say of those that ended, and one says it of this rank: agents have clocks of their own."""
+    return event.hit.about is not None and any(
+        one.id == event.id and one.rank == rank and one.hit.about is not None for one in scene.failing
+    )

@@ -246,6 +246,10 @@ class People:
         """Return the ranks of a node."""
         return tuple(sorted(rank for rank, name in self.node_of.items() if name == node))
 
+    def unplaced(self) -> frozenset[tuple[str, int]]:
+        """Return the places on nodes that speak and of which nothing tells the rank."""
+        return frozenset(place for place in self._heard if place not in self.by_local)
+
     def ranks(self) -> tuple[int, ...]:
         """Return all ranks: those seen, and those that must be there by the size of the run."""
         world = self.world or 0

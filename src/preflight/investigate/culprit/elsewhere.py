@@ -16,7 +16,7 @@ MOST_AT = 2 / 3
 
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for the one rank that stood elsewhere, where most stood at the same line."""
-    stood = _places(scene)
+    stood = places(scene)
     waited = {rank for rank, (event, _) in stood.items() if is_wait(event)}
     if len(stood) < FEWEST:
         return
@@ -32,7 +32,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
                text=f"stood at {path}:{line}, while {most} others stood at {place[0]}:{place[1]}")  # fmt: skip
 
 
-def _places(scene: Scene) -> dict[int, tuple[Event, tuple[str, int]]]:
+def places(scene: Scene) -> dict[int, tuple[Event, tuple[str, int]]]:
     """Return where each rank stood that complains of the others, by its first complaint."""
     raised = {(one.hit.file, one.hit.line): one for one in scene.case.raised}
     found: dict[int, tuple[Event, tuple[str, int]]] = {}

@@ -24,6 +24,14 @@ _OF_AN_ABORT = 0.5
 _FAULTS = (4, 7, 8, 11)
 _ASKED = (15, 2, 1)
 _NUMBERS = {"SIGTERM": 15, "SIGINT": 2, "SIGHUP": 1}
+_OF_STEPS = (
+    "elastic.slurm-task-failure",
+    "preemption.slurm-cancelled",
+    "preemption.slurm-preempted",
+    "preemption.slurm-time-limit",
+    "preemption.srun-terminating",
+)
+"""What Slurm says where it ends a whole step."""
 FEWEST = 3
 FEW = 2
 # These say of the first process that they see end with an error that it did, and then stop the others.
@@ -65,7 +73,11 @@ def votes(scene: Scene) -> Iterator[Vote]:
             yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)
         elif signal in _ASKED and interrupted > 1:
             continue  # several were: who sent it sent it to all of them
-        elif signal in _ASKED and rank not in closed and (rank in firsts or not _sent_by_launcher(scene, signal)):
+        elif (
+            signal in _ASKED
+            and rank not in closed
+            and (rank in firsts or not _sent_by_launcher(scene, signal) or _ended_before_others(scene, ending))
+        ):
             text = f"was ended by signal {signal}, which its launcher had not sent"
             yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)
         elif signal in _ASKED:
@@ -75,6 +87,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
             unsaid = code == 1 and scene.differed  # calls did not fit together: one of them says so, and both end so
             if rank in victims and in_vain:
                 continue  # who gave up waiting first had waited for longest
+            if ending.teller == "process" and code == 1:
+                continue  # so ends each that raises something, and what it raised says more
             strength = _OF_A_VICTIM if rank in victims or unsaid else 1.0
             yield Vote(
                 kind="exit-error", rank=rank, strength=strength, text=f"ended with exit code {code}", quotes=quotes
@@ -99,6 +113,18 @@ def _sent_by_launcher(scene: Scene, signal: int) -> bool:
     """Return whether a launcher may have sent a signal: where it names the one that it sends, it sent no other one."""
     named = [event.hit.fields.get("signal") for event in scene.failing if event.id == "elastic.closing"]
     return not named or any(not isinstance(name, str) or _NUMBERS.get(name, signal) == signal for name in named)
+
+
+def _ended_before_others(scene: Scene, ending: Ending) -> bool:
+    """Return whether a scheduler tells of an end before it tells of any other, and of others that failed by themselves behind it.
+
+    One that stops tasks because another one failed tells of that one first, and says that it ends the step.
+    """
+    if ending.teller != "slurm" or any(event.id in _OF_STEPS for event in scene.case.events):
+        return False
+    others = [one for one in scene.case.endings if one.teller == "slurm" and one.about != ending.about]
+    behind = all(one.file == ending.file and (one.line or 0) > (ending.line or 0) for one in others)
+    return behind and any((one.code or 0) > 0 for one in others)
 
 
 def _alone(ending: Ending, rank: int, firsts: Mapping[int, Ending]) -> bool:

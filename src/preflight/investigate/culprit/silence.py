@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.investigate.culprit.exit_code import stopped
+from preflight.investigate.culprit.sizes import got_too_much
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.vocabulary.incident import Quote
 
@@ -23,16 +24,17 @@ def votes(scene: Scene) -> Iterator[Vote]:
     missing = missing_ranks(scene)
     # Where one that speaks names a cause of its own, that logs are missing may be due to who collected them.
     named = any(event.rank is not None and not event.id.startswith("exit.") for event in scene.roots())
+    # Who was stopped as soon as the first one had failed had no time to say anything.
+    cut_short = stopped(scene) if not scene.waited else set()
     if missing:
         for rank in missing:
             said = (_BESIDE_A_CAUSE if named else 1.0) * (_NOT_COLLECTED if _had_a_file(scene, missing) else 1.0)
+            said *= _CUT_SHORT if rank in cut_short else 1.0
             yield Vote(kind="no-log", rank=rank, strength=_share(scene, missing) * said,
                        shared=_share(scene, missing) < 1.0,
                        text=f"has no log, while {len(speaking)} other ranks have one")  # fmt: skip
     quiet = silent_ranks(scene)
     others = len(_complaining(scene) & set(speaking))
-    # Who was stopped as soon as the first one had failed had no time to say anything.
-    cut_short = stopped(scene) if not scene.waited else set()
     for rank in quiet:
         file, lines = speaking[rank]
         yield Vote(
@@ -77,7 +79,7 @@ def missing_ranks(scene: Scene) -> list[int]:
     if _folded(scene):
         return []
     speaking, everybody = _files(scene), set(scene.case.people.ranks())
-    missing = sorted(everybody - set(speaking))
+    missing = sorted(everybody - set(speaking) - set(got_too_much(scene)))
     return missing if len(speaking) > 1 and len(missing) <= len(everybody) // 2 else []
 
 
@@ -93,7 +95,10 @@ def silent_ranks(scene: Scene) -> list[int]:
     speaking = _files(scene)
     complaining = _complaining(scene) & set(speaking)
     quiet = sorted(set(speaking) - complaining)
-    return quiet if _accusing(scene) & complaining and len(quiet) <= len(speaking) // 2 else []
+    # Those of other nodes of which no rank is known are as silent: whoever raises something says which rank it is.
+    elsewhere = len(scene.case.people.unplaced())
+    few = len(quiet) + elsewhere <= (len(speaking) + elsewhere) // 2
+    return quiet if _accusing(scene) & complaining and few else []
 
 
 def _accusing(scene: Scene) -> set[int]:
@@ -108,7 +113,7 @@ def _accusing(scene: Scene) -> set[int]:
 
 def _complaining(scene: Scene) -> set[int]:
     """Return the ranks that tell of a failure themselves; what an agent says of them is not their word."""
-    return {
+    return set(got_too_much(scene)) | {
         event.rank
         for event in scene.failing
         if event.rank is not None and event.role in ("root", "cascade") and not event.id.startswith(("exit.", "elastic.", "flight."))

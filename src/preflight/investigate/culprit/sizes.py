@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from preflight.investigate.case.case import Event
+from preflight.investigate.culprit.elsewhere import places
 from preflight.investigate.culprit.vote import TOO_MUCH, Scene, Vote
 
 OF_THE_SENDER = 0.5
@@ -12,21 +14,16 @@ OF_THE_SENDER = 0.5
 OTHER_CALLS = 4
 """Sizes that differ by so much are of different calls: one of both ranks left one out, and nothing tells which."""
 OF_BOTH = 0.75
+OF_ONE_AMONG_OTHERS = 0.25
+"""What is left of it for the one that got too much, where the other one is known to have been in a call of its own."""
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
-    """Vote for the one rank that got too much, and less for the one that sends to it in a ring (``gloo/allreduce.cc``).
+    """Vote for the one rank that got too much, and less for the one that sends to it in a ring.
 
     Whoever asked for less gets too much; so does the one to whom a rank sends that has more than the others.
     """
-    # What native code prints as it ends its process bears no label; who aborted is told by who looked after it.
-    aborted = {event.rank for event in scene.failing if event.id == "exit.aborted"} - {None}
-    alone = next(iter(aborted)) if len(aborted) == 1 else None
-    told = {
-        rank: event
-        for event in scene.failing
-        if event.id == TOO_MUCH and (rank := event.rank if event.rank is not None else alone) is not None
-    }
+    told = got_too_much(scene)
     world = scene.case.people.world or 0
     if len(told) != 1 or world < 2:
         return
@@ -34,8 +31,48 @@ def votes(scene: Scene) -> Iterator[Vote]:
     got, asked = event.hit.fields.get("got"), event.hit.fields.get("expected")
     sizes = f"got {got} bytes where it had asked for {asked}" if got and asked else "got more than it had asked for"
     other = isinstance(got, int) and isinstance(asked, int) and got >= OTHER_CALLS * asked
-    yield Vote(kind="size-differs", rank=rank, strength=OF_BOTH if other else 1.0, quotes=(quotes,),
+    sender = (rank + (-1 if _gathers(scene) else 1)) % world
+    elsewhere = _stood_alone(scene, sender) if other else ""
+    yield Vote(kind="size-differs", rank=rank, quotes=(quotes,),
+               strength=OF_ONE_AMONG_OTHERS if elsewhere else OF_BOTH if other else 1.0,
                text=f"{sizes}: its tensor is smaller, or that of who sends to it is larger")  # fmt: skip
-    sender = (rank + 1) % world
     yield Vote(kind="size-differs", rank=sender, strength=OF_BOTH if other else OF_THE_SENDER, quotes=(quotes,),
                text=f"sends to rank {rank} in a ring, which {sizes}")  # fmt: skip
+    if elsewhere:
+        yield Vote(kind="elsewhere", rank=sender, quotes=(quotes,), text=f"{elsewhere}, and it sent what did not fit")
+
+
+def got_too_much(scene: Scene) -> dict[int, Event]:
+    """Return the ranks that gloo ended as they got more than they had asked for."""
+    # What native code prints as it ends its process bears no label; who aborted is told by who looked after it.
+    aborted = {event.rank for event in scene.failing if event.id == "exit.aborted"} - {None}
+    alone = next(iter(aborted)) if len(aborted) == 1 else None
+    return {
+        rank: event
+        for event in scene.failing
+        if event.id == TOO_MUCH and (rank := event.rank if event.rank is not None else alone) is not None
+    }
+
+
+def _gathers(scene: Scene) -> bool:
+    """Return whether all who tell where they stood gathered: then a rank sends to the one behind it, and else to the one before.
+
+    Seen with torch 2.13 on four ranks, of which one gave more than the others.
+    """
+    calls = [
+        any("all_gather" in frame.function for frame in one.frames)
+        for one in scene.case.raised
+        if scene.case.people.rank_of(one.hit.who, one.hit.file) is not None
+    ]
+    return bool(calls) and all(calls)
+
+
+def _stood_alone(scene: Scene, rank: int) -> str:
+    """Say where a rank stood that stood where no other one did that tells of it; these stood at one line."""
+    stood = {who: place for who, (_, place) in places(scene).items()}
+    mine = stood.pop(rank, None)
+    others = set(stood.values())
+    if mine is None or len(others) != 1 or mine in others:
+        return ""
+    (path, line), (other, there) = mine, next(iter(others))
+    return f"stood at {path}:{line}, while others stood at {other}:{there}"
