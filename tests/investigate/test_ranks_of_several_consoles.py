@@ -143,6 +143,7 @@ def test_what_a_program_says_of_a_process_that_it_started_names_its_rank(tmp_pat
     trace = (
         "Process trainer-{}:\nTraceback (most recent call last):\n"
         '  File "/app/train.py", line 37, in work\n    dist.all_reduce(loss)\n'
+        '  File "/venv/torch/distributed/distributed_c10d.py", line 9, in all_reduce\n'
         f"RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/{CLOSED}\n"
     )
     end = "supervisor: trainer-1 (pid 19137) ended with exit code -9; stopping the others\n"

@@ -151,7 +151,10 @@ def test_the_table_of_torchrun_is_read_whole(tmp_path: Path) -> None:
     assert other.time - first.time == 5.5
 
 
-TRACE = 'Process {}:\nTraceback (most recent call last):\n  File "/job/train.py", line 9, in work\nValueError: no\n'
+TRACE = (
+    'Process {}:\nTraceback (most recent call last):\n  File "/job/train.py", line 9, in work\n    dist.barrier()\n'
+    '  File "/venv/torch/distributed/distributed_c10d.py", line 5, in barrier\nValueError: no\n'
+)
 
 
 @pytest.mark.parametrize(
@@ -172,6 +175,12 @@ def test_processes_that_bear_names_are_ranks_where_the_first_of_them_is_seen(
     last = names[0].rstrip("0123") + "1 (pid 41) exited with code 1, stopping\n" if told[2:] else ""
     (tmp_path / "run.log").write_text("".join(TRACE.format(name) for name in names) + last)
     assert [one.about.rank for one in read_logs([tmp_path]).endings] == told
+
+
+def test_environments_that_one_process_starts_are_no_ranks(tmp_path: Path) -> None:
+    text = "".join(TRACE.format(f"ForkServerProcess-{number}") for number in (1, 2, 3))
+    (tmp_path / "run.log").write_text(text.replace("/venv/torch/distributed/distributed_c10d.py", "/venv/vec_env.py"))
+    assert read_logs([tmp_path]).endings == ()
 
 
 def test_a_named_process_of_which_nothing_tells_the_rank_is_known_by_its_number(tmp_path: Path) -> None:

@@ -79,9 +79,8 @@ def _named(part: Reduced, behind: dict[tuple[str, ...], str]) -> Reduced:
     domain = behind.get((folder, *_NUMBER.split(name)))
     if domain is None or who.local_rank is not None or _hosts_of(part) - {name + domain}:
         return part
-    if (
-        who.node is not None
-    ):  # by the name of a folder, or of the file, which may be a part of what the machine is called
+    # What the name of the file, or of a folder, tells may be a part of what the machine is called.
+    if who.node is not None:
         return _renamed_all(part, who.node, name + domain)
     file = msgspec.structs.replace(part.file, who=msgspec.structs.replace(who, node=name + domain, rank=None))
     return msgspec.structs.replace(part, file=file)
