@@ -139,6 +139,8 @@ def test_numbers_that_count_the_lines_are_no_labels(tmp_path: Path) -> None:
 
 def test_a_table_about_ranks_and_runs_of_the_same_name_bear_no_labels(tmp_path: Path) -> None:
     (tmp_path / "table.txt").write_text("rank\tloss\n" + "".join(f"rank {n}\t{OOM}\n" for n in range(40)))
+    said = ("began", "waits", "goes", "ended")
+    (tmp_path / "workers.txt").write_text("".join(f"my-worker-{n % 2} {said[n // 2 % 4]} {OOM}\n" for n in range(40)))
     (tmp_path / "runs.txt").write_text("".join(f"epoch-{n // 4} train {OOM}\n" for n in range(40)))
     assert {hit.who for hit in read_logs([tmp_path]).hits} == {Who()}
 

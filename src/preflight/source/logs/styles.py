@@ -29,6 +29,8 @@ _MOST_LINES = 160
 _SHARE = 0.8
 _SOME = 0.3
 _FEWEST = 4
+_MOST_CONTAINERS = 3
+"""The pods of a job have the same ones; where more words stand behind names that are like those of pods, they are words."""
 _INNER = bytes(range(0x80, 0xC0))
 """What a letter of several bytes does not begin with."""
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
@@ -55,7 +57,7 @@ def style_of(sample: bytes) -> LineStyle:
         return "hosts"
     if _bear(lines, TAG):
         return "tags"
-    if _bear(lines, POD):
+    if _bear(lines, POD) and len({match[2] for line in lines if (match := POD.match(line))}) <= _MOST_CONTAINERS:
         return "pods"
     return "workers" if _workers_are_ranks(sample) else ""
 
