@@ -327,6 +327,11 @@ def test_other_frameworks_are_never_go(project: Path) -> None:
     assert run("check", "t.py") == 3
     (project / "n.py").write_text(NO_TRAINING)
     assert run("check", "n.py") == 3
+    (project / "p.py").write_text(
+        "import paddle\nnet = paddle.nn.Linear(4, 2)\nopt = paddle.optimizer.AdamW(parameters=net.parameters())\n"
+        "for x in data:\n    loss = net(x).mean()\n    loss.backward()\n    opt.step()\n    opt.clear_grad()\n"
+    )
+    assert run("check", "p.py") == 3
 
 
 def test_a_patch_goes_to_any_file_and_has_no_other_format(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from preflight import analyze
 from preflight.errors import InputError, PreflightError
 from preflight.source import evaluate
 from preflight.source.reading import Reading, read
@@ -392,3 +393,14 @@ def test_a_library_that_bears_the_name_of_a_file_of_ours_is_unknown_like_any_oth
             f"import {file.stem}\na = {file.stem}.no_such_thing(1)\nb = {file.stem}.no_such_thing.of_it\n"
         )
         assert not read(read_script(script)).trace.notes
+
+
+def test_a_class_that_takes_the_last_calls_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # More calls than are followed, of which the last stand in the constructor of a class that nothing makes.
+    monkeypatch.setattr("preflight.source.evaluate.machine.MAX_EVENTS", 400)
+    calls = "\n".join(f"x = len(str({n}))" for n in range(195))
+    made = "\n".join(f"        self.a{n} = len(str({n}))" for n in range(30))
+    script = tmp_path / "train.py"
+    script.write_text(f"{calls}\nclass Late:\n    def __init__(self):\n{made}\n    def run(self):\n        pass\n")
+    report = analyze(script)
+    assert any("stopped after 400 calls" in note for note in report.notes)

@@ -80,7 +80,10 @@ class Context:
 
     @cached_property
     def _missing(self) -> dict[str, str | None]:
+        from preflight.check.verdict import OTHER_FRAMEWORKS, framework_of
+
         reading = self.reading
+        other = OTHER_FRAMEWORKS.get(str(framework_of(self.facts)))
         absent: dict[str, tuple[bool, str]] = {
             "complete": (reading.complete, reading.trace.exhausted or ""),
             "training_loop": (bool(reading.loops), "no training loop was recognised"),
@@ -100,6 +103,10 @@ class Context:
                 "the size of the model is not known",
             ),
         }
+        if other is not None:  # its calls are named as those of PyTorch are, and mean something else
+            absent |= dict.fromkeys(
+                ("complete", "training_loop", "forward"), (False, f"the script trains with {other}")
+            )
         return {need: None if known else reason for need, (known, reason) in absent.items()}
 
     @property

@@ -33,6 +33,7 @@ _ENDS = (
     r"|floor|ceil|allclose|equal|load|no_grad|inference_mode|numel|is_\w+|get_\w+"
     r"|(cuda|distributed|utils|autograd|optim|jit)\.\S+)$"
 )
+_CUTS = frozenset((".item", ".detach", ".tolist", ".numpy"))
 _PLAIN_ATTRIBUTES = frozenset(
     ("data", "grad", "shape", "dtype", "device", "requires_grad", "ndim", "is_cuda", "layout", "is_leaf", "names")
 )
@@ -79,8 +80,11 @@ def graph_of(context: Context, value: Value | None, limit: int = 300) -> Obj | N
     stack: list[Value] = [value] if value is not None else []
     seen: set[int] = set()
     while stack and limit > 0:
-        for option in options_of(stack.pop()):
-            if id(option) in seen:
+        options = list(options_of(stack.pop()))
+        # ``if isinstance(x, Tensor): x = x.item()``: what is left as it was carries no graph.
+        cut = {id(r) for o in options if isinstance(o, Obj) and o.name in _CUTS for r in options_of(o.receiver)}
+        for option in options:
+            if id(option) in seen or id(option) in cut:
                 continue
             seen.add(id(option))
             limit -= 1

@@ -145,6 +145,7 @@ class Feeding:
         self.trained: list[Frame] = []
         self.evaluation: dict[int, list[Frame]] = {}
         self.ambiguous: set[int] = set()
+        self._behind = frozenset().union(*(loop.behind_losses for loop in context.reading.loops))
         for frame in self.frames:
             loaders = self.fed_by(context, frame)
             if not loaders:
@@ -186,7 +187,11 @@ class Feeding:
         for event in self.inside(frame):
             if trains(context, event) or _is_trainers_step(event, frame):
                 return "training"
-            networks = networks or (event.name == "()" and is_module(event.receiver))
+            if event.name != "()" or not is_module(event.receiver):
+                continue
+            if id(event.result) in self._behind and grad_mode(event.context) is not False:
+                return "training"  # what it adds up is what a backward pass begins with, after the loop
+            networks = True
         return "evaluation" if networks else None
 
 

@@ -43,13 +43,17 @@ _DEFAULTS = ("torch.set_default_device", "torch.set_default_tensor_type", "torch
 
 def made_at(value: Value | None) -> tuple[Obj, str] | None:
     """The factory call behind a tensor, and where it lies: ``cpu``, or ``moved`` when it was sent somewhere on the way."""
-    place = "cpu"
+    place, picked = "cpu", 0
     for _ in range(24):
         value = settle(value) if value is not None else None
         if not isinstance(value, Obj):
             return None
         name = operation(value) or ""
+        if name == "[]" and value.args and isinstance(plain(value.args[0]), int):
+            picked += 1
         if name in _FACTORIES and value.name.startswith("torch."):
+            if picked and _dimensions(value, name) <= picked:
+                return None  # one number of it, which may meet tensors of a GPU
             return (
                 (value, place) if _many(value, name) and "device" not in value.kwargs and not value.open_args else None
             )
@@ -71,6 +75,20 @@ def made_at(value: Value | None) -> tuple[Obj, str] | None:
 
 def _is_type(value: Value) -> bool:
     return getattr(settle(value), "name", "") in _TYPES
+
+
+def _dimensions(obj: Obj, name: str) -> int:
+    """How many dimensions a factory's tensor has at least, as far as it is written out."""
+    first = settle(obj.args[0]) if obj.args else None
+    if name in ("tensor", "as_tensor", "FloatTensor", "LongTensor", "Tensor") and isinstance(first, Seq):
+        depth = 1
+        while isinstance(first, Seq) and first.items:
+            first = settle(first.items[0])
+            depth += isinstance(first, Seq)
+        return depth
+    if name in ("zeros", "ones", "rand", "randn", "empty", "full"):
+        return len(first.items) if isinstance(first, Seq) else 1 if name == "full" else max(1, len(obj.args))
+    return 2 if name == "eye" else 1
 
 
 def _many(obj: Obj, name: str) -> bool:

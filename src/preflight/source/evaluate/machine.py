@@ -208,7 +208,8 @@ class Machine(Undoing):
             return event
         event = Event(self.number(), name, node, script, self.context, func, receiver, args, kwargs)
         if len(self.trace.events) >= MAX_EVENTS:
-            raise Exhausted(f"stopped after {MAX_EVENTS} calls")
+            self.trace.exhausted = self.trace.exhausted or f"stopped after {MAX_EVENTS} calls"
+            raise Exhausted(self.trace.exhausted)
         self.trace.add(event)
         return event
 

@@ -74,21 +74,34 @@ def _follow_those(m: Machine, wanted: Callable[[Func], bool]) -> None:
             for method in methods:
                 if id(method.node) in m.entered or not wanted(method):
                     continue
-                owner = owner or _instance(m, value)
+                owner = owner or _made(m, value)
+                if owner is None:
+                    break
                 _guarded(m, method, owner)
 
 
+def _made(m: Machine, cls: Class) -> Obj | None:
+    """An instance on whose methods nothing was called; None where its constructor was not followed to its end."""
+    made: list[Obj] = []
+    _on_budget(m, cls.qualname, lambda: made.append(_instance(m, cls)))
+    return made[0] if made else None
+
+
 def _guarded(m: Machine, func: Func, owner: Obj | None) -> None:
+    if id(func.node) not in m.entered:
+        _on_budget(m, func.qualname, lambda: _follow(m, func, owner))
+
+
+def _on_budget(m: Machine, name: str, follow: Callable[[], None]) -> None:
+    """Follow something on a budget of its own; what has none left is noted by its name."""
     from preflight.source.evaluate.frame import Exhausted
 
-    if id(func.node) in m.entered:
-        return
     limit = m.max_steps
     m.max_steps = min(m.steps + ROOT_STEPS, max(limit, m.steps + 2_000) + ROOT_STEPS)
     try:
-        _follow(m, func, owner)
+        follow()
     except (Exhausted, RecursionError):
-        m.trace.notes.append(f"{func.qualname} was not followed to its end")
+        m.trace.notes.append(f"{name} was not followed to its end")
     finally:
         m.max_steps = limit
 

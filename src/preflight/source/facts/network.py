@@ -130,12 +130,6 @@ def framework_of(reading: Reading) -> Fact:
         made = reading.made(role)
         if made:
             return Fact(name, place_of(made[0]), "constructor")
-    if reading.loops:
-        return Fact(
-            "pytorch",
-            reading.script.location(reading.loops[0].node) if reading.loops[0].node is not None else None,
-            "training loop",
-        )
     other = {
         "tensorflow": "tensorflow",
         "keras": "tensorflow",
@@ -148,4 +142,10 @@ def framework_of(reading: Reading) -> Fact:
     for first, name in other.items():
         if first in reading.imports and "torch" not in reading.imports:
             return Fact(name, None, "imports")
+    if reading.loops:
+        return Fact(
+            "pytorch",
+            reading.script.location(reading.loops[0].node) if reading.loops[0].node is not None else None,
+            "training loop",
+        )
     return unknown("no training was recognised")

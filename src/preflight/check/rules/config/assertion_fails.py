@@ -23,8 +23,8 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Example, Rule
-from preflight.source.trace import Event
-from preflight.source.values import Known, settle
+from preflight.source.trace import Event, provenance
+from preflight.source.values import Known, Obj, plain, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -86,6 +86,11 @@ f("a")
 width = read()
 assert width % 7 == 0
 """,
+    """
+import os
+ranks = int(os.environ.get("WORLD_SIZE", "1"))
+assert ranks % 2 == 0, "half of the ranks hold the teacher"
+""",
 )
 
 
@@ -101,7 +106,7 @@ def check(context: Context) -> Iterator[Finding]:
             or not _main(event)
         ):
             continue
-        if not _arithmetic(test):
+        if not _arithmetic(test) or _launched(value):
             continue
         soft = value.soft
         text = event.script.segment(test)
@@ -117,6 +122,20 @@ def check(context: Context) -> Iterator[Finding]:
                 expected="the script runs on",
             ),
         )
+
+
+_OF_LAUNCHERS = frozenset(
+    "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK SLURM_NTASKS SLURM_NNODES SLURM_PROCID "
+    "SLURM_LOCALID SLURM_JOB_NUM_NODES OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE".split()
+)
+
+
+def _launched(value: Known) -> bool:
+    """Whether the default stands in for what a launcher sets: the script is not meant to be run without one."""
+    return any(
+        isinstance(part, Obj) and part.name == "os.environ" and part.args and plain(part.args[0]) in _OF_LAUNCHERS
+        for part in provenance(value, 100)
+    )
 
 
 def _main(event: Event) -> bool:

@@ -18,12 +18,13 @@ When the value stands for "not given" and the code tests for it; `None` and empt
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.options import Declared, declared
 from preflight.check.rule import Rule
-from preflight.source.values import Ext, settle
+from preflight.source.values import Dict, Ext, Seq, Value, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -63,6 +64,20 @@ args = parser.parse_args()
 
 GOOD = (
     """
+import argparse, importlib, os
+TASKS = {}
+def register(name):
+    return lambda cls: TASKS.setdefault(name, cls)
+@register("dummy")
+class Dummy:
+    pass
+for file in os.listdir("tasks"):
+    importlib.import_module("tasks." + file[:-3])
+parser = argparse.ArgumentParser()
+parser.add_argument("--task", choices=TASKS.keys(), default="translation")
+args = parser.parse_args()
+""",
+    """
 import argparse
 parser = argparse.ArgumentParser()
 parser.add_argument("--optimizer", choices=["sgd", "adamw"], default=None)
@@ -82,12 +97,16 @@ args = parser.parse_args()
 """,
 )
 
+_IMPORTS = ("importlib.import_module", "builtins.__import__", "pkgutil.iter_modules", "pkgutil.walk_packages")
 _CONVERSIONS = {"builtins.int": int, "builtins.float": float, "builtins.str": str}
 
 
 def check(context: Context) -> Iterator[Finding]:
     """Find defaults that no command line could give."""
+    filled = bool(context.trace.calls(*_IMPORTS))
     for option in declared(context):
+        if filled and _registry(option.event.kwargs.get("choices")):
+            continue  # modules that are imported by computed names may put more into it
         choices = context.value(option.event.kwargs.get("choices"))
         default = context.value(option.default)
         if not isinstance(choices, (list, tuple, dict)) or default in (None, ""):
@@ -111,6 +130,13 @@ def check(context: Context) -> Iterator[Finding]:
                 expected="the code meets only values that it knows",
             ),
         )
+
+
+def _registry(choices: Value | None) -> bool:
+    """Whether the choices are what a dictionary or a list holds by then, and do not stand at the option itself."""
+    found = settle(choices) if choices is not None else None
+    written = choices.site.node if choices is not None and choices.site is not None else None
+    return isinstance(found, (Dict, Seq)) and not isinstance(written, (ast.List, ast.Tuple, ast.Set, ast.Dict))
 
 
 def _allowed(

@@ -181,12 +181,17 @@ def _wrong(update: Update, held: Accumulation) -> tuple[Severity, str, str] | No
         text = "the test of the accumulated step is inverted: the optimizer steps in k - 1 of k batches, and the other one is left over"
         return "warning", text, "i % k = 1, 2, ..., k - 1"
     if held.divisible is True and held.from_zero:
-        return (
-            "warning",
-            "the step comes where i % k == 0 and i starts at 0: the first step uses one batch, and the last ones of the epoch are left over",
-            "i = 0, k, 2k, ...",
-        )
+        # ``or i == len(loader) - 1`` steps once more.
+        rest = "" if _with_others(held) else ", and the last ones of the epoch are left over"
+        text = f"the step comes where i % k == 0 and i starts at 0: the first step uses one batch{rest}"
+        return "warning", text, "i = 0, k, 2k, ..."
     return None
+
+
+def _with_others(held: Accumulation) -> bool:
+    """Whether the step comes in other cases, too."""
+    test = getattr(held.frame.node, "test", None)
+    return isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)
 
 
 def _both_sides(update: Update, held: Accumulation) -> bool:

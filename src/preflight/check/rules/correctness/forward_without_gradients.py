@@ -24,9 +24,10 @@ from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.backward_graph import grad_mode
 from preflight.check.queries.cut_off import is_network_call, nothing_left
 from preflight.check.rule import Rule
+from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, provenance
 from preflight.source.training import loss_of
-from preflight.source.values import Obj
+from preflight.source.values import Choice, Obj
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -101,6 +102,28 @@ for x, y in DataLoader(flowers, batch_size=32, shuffle=True):
 
 GOOD = (
     """
+import argparse, torch
+from torch import nn
+parser = argparse.ArgumentParser()
+parser.add_argument("--try-out", action="store_true")
+args = parser.parse_args()
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step(x, y, train=False):
+    mode = torch.enable_grad() if train else torch.no_grad()
+    if args.try_out:
+        mode = torch.enable_grad()
+    with mode:
+        loss = nn.functional.cross_entropy(model(x), y)
+    if train or args.try_out:
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return loss.item()
+for x, y in valid:
+    step(x, y)
+""",
+    """
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
@@ -174,6 +197,8 @@ def check(context: Context) -> Iterator[Finding]:
                 continue
             if loss.name in _MADE or "requires_grad" in loss.kwargs:
                 continue
+            if backward.context.shadow and _chosen(loss.context):
+                continue  # where this backward runs, gradients may well be on
             if grad_mode(loss.context) is False:
                 yield _finding(context, backward, loss, "the loss was computed where gradients are off")
                 break
@@ -181,6 +206,11 @@ def check(context: Context) -> Iterator[Finding]:
             if network is not None:
                 yield _finding(context, backward, network, "the network ran where gradients are off")
                 break
+
+
+def _chosen(frame: Frame | None) -> bool:
+    """Whether one of several managers is entered around a place: the one that the defaults lead to need not be it."""
+    return any(isinstance(manager, Choice) for manager in (frame.withs() if frame is not None else ()))
 
 
 def _unrecorded(loss: Obj) -> Obj | None:

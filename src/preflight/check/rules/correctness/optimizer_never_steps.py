@@ -26,6 +26,7 @@ from preflight.check.queries.handed_on import handed_on
 from preflight.check.queries.parameters import holding_of
 from preflight.check.queries.updates import managed
 from preflight.check.rule import Rule
+from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Obj, options_of
 from preflight.vocabulary.finding import Finding
@@ -117,6 +118,31 @@ for x, y in data:
     nn.functional.cross_entropy(model(x), y).backward()
     train()
 """,
+    """
+import argparse, torch
+from torch.optim.optimizer import Optimizer
+class Lion(Optimizer):
+    def __init__(self, params, lr=1e-3):
+        super().__init__(params, {"lr": lr})
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data.add_(p.grad.sign(), alpha=-group["lr"])
+parser = argparse.ArgumentParser()
+parser.add_argument("--optimizer", default="lion")
+args = parser.parse_args()
+model = torch.nn.Linear(4, 2)
+if args.optimizer == "sgd":
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+elif args.optimizer == "lion":
+    optimizer = Lion(model.parameters())
+else:
+    raise ValueError(args.optimizer)
+for x in data:
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    optimizer.step()
+""",
 )
 
 _HOOKS = (
@@ -189,10 +215,7 @@ def _idle(context: Context, loop: TrainingLoop) -> Obj | None:
     """An optimizer that holds what the loss reaches, is made by the script, and is handed to nothing that may step it."""
     found = reached(loop.losses())
     optimizers = context.reading.made("optimizer")
-    if any(
-        e.name in _STEPS and context.roles.of(e.receiver) in (None, "optimizer", "scaler") and not _other(context, e)
-        for e in context.trace.events
-    ):
+    if any(_may_step(context, event) for event in context.trace.events):
         return None
     for optimizer in optimizers:
         held = holding_of(context.reading, optimizer).members
@@ -201,10 +224,17 @@ def _idle(context: Context, loop: TrainingLoop) -> Obj | None:
     return None
 
 
-def _other(context: Context, event: object) -> bool:
+def _may_step(context: Context, event: Event) -> bool:
+    """Whether a call may be an optimizer's step; of a class of the project the base tells, as ``Lion.step``."""
+    if event.name in _STEPS:
+        return context.roles.of(event.receiver) in (None, "optimizer", "scaler") and not _other(event)
+    owner = event.args[0] if event.inlined and event.args else None
+    return "." + event.name.rpartition(".")[2] in _STEPS and context.roles.of(owner) == "optimizer"
+
+
+def _other(event: Event) -> bool:
     """Steps of environments and profilers: things whose making shows that they are not optimizers."""
-    receiver = getattr(event, "receiver", None)
     return all(
         isinstance(o, Obj) and o.kind == "call" and o.name.startswith(("gym", "torch.profiler", "wandb"))
-        for o in options_of(receiver)
+        for o in options_of(event.receiver)
     )

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.loaders import feeding, trains
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import provenance
@@ -95,6 +96,22 @@ print("loss", total)
 )
 
 GOOD = (
+    """
+import torch, torch.distributed as dist
+from torch.utils.data import DataLoader, DistributedSampler
+dist.init_process_group("nccl")
+encoder = torch.nn.Linear(4, 4).cuda()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2).cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(data, sampler=DistributedSampler(data)):
+    with torch.no_grad():
+        features = encoder(x)
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(features), y)
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+""",
     _MAIN.replace(
         "    return correct / total",
         "    t = torch.tensor([correct, total]).cuda()\n    dist.all_reduce(t)\n    return (t[0] / t[1]).item()",
@@ -136,6 +153,8 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         if not _accumulates(context, frame) or frame.node is None or frame.script is None:
             continue
+        if any(trains(context, inside) for inside in feeding(context).inside(frame)):
+            continue  # a frozen network has its part in a pass that trains
         yield context.finding(
             RULE,
             event,

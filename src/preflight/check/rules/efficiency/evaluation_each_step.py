@@ -89,6 +89,10 @@ for video, y in DataLoader(videos, batch_size=1, shuffle=True):
 """,
     _HEAD + "for i, (x, y) in enumerate(train):\n    step(x, y)\n    if i % 500 == 0:\n        evaluate(val)\n",
     _HEAD + "for epoch in range(3):\n    for x, y in train:\n        step(x, y)\n    evaluate(val)\n",
+    _HEAD
+    + "batches = iter(train)\nfor i in range(1000):\n    loss = torch.zeros(())\n    for _ in range(4):\n        x, y = next(batches)\n"
+    "        loss += nn.functional.cross_entropy(model(x), y) / 4\n    loss.backward()\n    optimizer.step()\n"
+    "    optimizer.zero_grad()\n",
 )
 
 
