@@ -204,3 +204,23 @@ def test_the_fields_of_a_file_are_closed() -> None:
     assert "sources" in ModelFile.__struct_encode_fields__
     with pytest.raises(CatalogError, match="unknown key"):
         files.convert({"sources": ["x"], "parameter": 1}, ModelFile, "x.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "depths"),
+    [
+        ("resnet18", "basic", [2, 2, 2, 2]),
+        ("resnet34", "basic", [3, 4, 6, 3]),
+        ("resnet50", "bottleneck", [3, 4, 6, 3]),
+        ("resnet152", "bottleneck", [3, 8, 36, 3]),
+    ],
+)
+def test_a_residual_network_keeps_what_the_same_layers_of_another_library_keep(
+    name: str, kind: str, depths: list[int]
+) -> None:
+    widths = [64, 128, 256, 512] if kind == "basic" else [256, 512, 1024, 2048]
+    config = {"model_type": "resnet", "num_labels": 1000, "layer_type": kind, "depths": depths, "hidden_sizes": widths}
+    counted, measured = spec_from_config(config), find_model(name)
+    assert measured is not None
+    for field in ("parameters", "activation_elements", "forward_flops", "image_size"):
+        assert getattr(counted, field) == getattr(measured, field), field

@@ -37,16 +37,16 @@ def _memory(tmp_path: Path, text: str) -> MemoryEstimate:
 
 
 def test_logits_of_many_words_are_counted_with_their_gradients() -> None:
-    # 64 x 129 x 33,000 logits are 1.0 GiB; four tensors of that size are alive as the backward pass begins.
+    # 64 x 128 x 33,000 logits are 1.0 GiB; four tensors of that size are alive as the backward pass begins.
     memory = analyze(PROGRAMS / "lstm.py", gpu="h200").memory
     assert memory is not None
     assert memory.breakdown is not None
-    assert memory.breakdown.logits_and_loss == pytest.approx(4 * 4 * 64 * 129 * 33_000, rel=0.02)
+    assert memory.breakdown.logits_and_loss == pytest.approx(4 * 4 * 64 * 128 * 33_000, rel=0.002)
 
 
 @pytest.mark.parametrize("name", [
-    "bert_fp16", "gan", "gpt2_autocast", "gpt2_fp32", "gpt2_medium_recomputed", "llama_1b", "lstm", "small_gpt", "unet",
-    "vit_base", "wide_mlp",
+    "bert_fp16", "gan", "gpt2_autocast", "gpt2_fp32", "gpt2_medium_recomputed", "llama_1b", "lstm", "resnet50",
+    "resnet50_channels_last", "small_gpt", "t5_small", "unet", "vit_base", "wide_mlp",
 ])  # fmt: skip
 def test_what_an_h200_measured_lies_within_what_is_read(name: str) -> None:
     memory = analyze(PROGRAMS / f"{name}.py", gpu="h200").memory
@@ -135,3 +135,31 @@ def test_what_has_other_channels_than_pictures_tells_no_size(tmp_path: Path) -> 
     script = tmp_path / "train.py"
     script.write_text(_PICTURES.replace("CHANNELS", "4"), encoding="utf-8")
     assert not analyze(script).facts["image_size"].known
+
+
+def test_what_a_decoder_is_given_has_a_length_of_its_own(tmp_path: Path) -> None:
+    # 512 tokens are read and 128 are said, in whatever order the two are given.
+    text = (PROGRAMS / "t5_small.py").read_text(encoding="utf-8")
+    turned = text.replace("model(input_ids=source, labels=target)", "model(labels=target, input_ids=source)")
+    assert turned != text
+    memory = _memory(tmp_path, turned)
+    assert memory.peak_bytes is not None
+    assert memory.peak_bytes.low <= MEASURED["t5_small"]["allocated"] <= memory.peak_bytes.high
+    longer = _memory(tmp_path, text.replace("(16, 128)", "(16, 512)"))
+    assert longer.peak_bytes is not None
+    assert longer.peak_bytes.mid > 2 * memory.peak_bytes.mid
+
+
+def test_the_length_that_a_tokenizer_cuts_targets_to_is_the_decoders(tmp_path: Path) -> None:
+    text = (PROGRAMS / "t5_small.py").read_text(encoding="utf-8")
+    cut = text.replace(
+        '    target = torch.randint(0, 32128, (16, 128), device="cuda")\n',
+        '    target = tokenizer(text_target=said[step], max_length=128, truncation=True, padding="max_length").input_ids\n',
+    ).replace(
+        "torch.manual_seed(0)\n",
+        'tokenizer = AutoTokenizer.from_pretrained("t5-small")\nsaid = open("said").readlines()\n',
+    )
+    cut = cut.replace("import T5Config", "import AutoTokenizer, T5Config")
+    memory = _memory(tmp_path, cut)
+    assert memory.peak_bytes is not None
+    assert memory.peak_bytes.low <= MEASURED["t5_small"]["allocated"] <= memory.peak_bytes.high

@@ -12,6 +12,7 @@ from preflight.source.facts.precision import weights_dtype
 from preflight.source.facts.settings import trainer_setting
 from preflight.source.known_models import spec_of
 from preflight.source.reading import Reading
+from preflight.source.tensor_shapes import shape_of
 from preflight.source.trace import provenance
 from preflight.source.values import Obj, options_of, plain
 from preflight.vocabulary.fact import Fact
@@ -65,6 +66,7 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
         sequence_length=length,
         variable_length=variable,
         length_schedule=tuple((int(step), int(tokens)) for step, tokens in value("sequence_length.schedule") or ()),
+        target_length=_target_length(reading) if model is not None and model.family == "encoder_decoder" else None,
         image_size=value("image_size"),
         gradient_accumulation=value("gradient_accumulation") or 1,
         precision=cast(Any, _precision(reading, value("precision"), value("distributed.strategy"))),
@@ -81,6 +83,21 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
         steps=value("steps"),
         **_adapters(reading),
     )
+
+
+def _target_length(reading: Reading) -> int | None:
+    """How many tokens the decoder of an encoder-decoder is given; None where that is not known."""
+    for event in (event for loop in reading.loops[:1] for event in loop.events):
+        if event.name == "()" and reading.roles.of(event.receiver) == "model":
+            for name in ("labels", "decoder_input_ids"):
+                shape = shape_of(event.kwargs.get(name))
+                if shape is not None and len(shape) == 2:
+                    return shape[1]
+    for event in reading.trace.calls("()", "?", ".__call__"):
+        longest = plain(event.kwargs.get("max_length"))
+        if "text_target" in event.kwargs and isinstance(longest, int) and not event.context.shadow:
+            return longest
+    return None
 
 
 def _precision(reading: Reading, told: str | None, strategy: str | None) -> str:

@@ -26,6 +26,9 @@ def shape_of(value: Value | None, depth: int = 0) -> tuple[int, ...] | None:
         return None
     if obj.kind == "op":
         return _spread(obj, depth) if obj.name in ("*", "/", "+", "-", "**") else None
+    if obj.kind == "item":
+        before = shape_of(obj.receiver, depth + 1)
+        return _picked(before, obj.args[0]) if before is not None and obj.args else None
     if obj.name.startswith("torch.nn.init.") and obj.args:
         return shape_of(obj.args[0], depth + 1)
     if obj.kind == "call" and obj.name.startswith(("torch.", ".")):
@@ -58,6 +61,42 @@ def _called(obj: Obj, name: str, depth: int) -> tuple[int, ...] | None:
             return None
         return repeated(before, sizes) if name == "repeat" else filled(sizes, math.prod(before))
     return None
+
+
+def _picked(before: tuple[int, ...], key: Value) -> tuple[int, ...] | None:
+    """Return the shape of ``x[key]`` for numbers, slices, ``None`` and ``...``; None for what else may stand there."""
+    base = settle(key)
+    keys = [settle(item) for item in base.items] if isinstance(base, Seq) and base.kind == "tuple" else [base]
+    rest = [at for at, one in enumerate(keys) if isinstance(one, Known) and one.value is ...]
+    taken = sum(not (isinstance(one, Known) and one.value in (None, ...)) for one in keys)
+    if len(rest) > 1 or taken > len(before):
+        return None
+    at = rest[0] if rest else len(keys)
+    whole: list[Value | None] = [None] * (len(before) - taken)
+    left: list[int] = list(before)
+    out: list[int] = []
+    for one in [*keys[:at], *whole, *keys[at + 1 :]]:
+        if isinstance(one, Known) and one.value is None:
+            out.append(1)
+            continue
+        size = left.pop(0)
+        if isinstance(one, Known) and type(one.value) is int:
+            continue
+        kept = _sliced(size, one) if one is not None else size
+        if kept is None:
+            return None
+        out.append(kept)
+    return tuple(out)
+
+
+def _sliced(size: int, key: Value) -> int | None:
+    """Return how many rows a slice leaves of so many, or None where its bounds are not known."""
+    if not (isinstance(key, Obj) and key.kind == "op" and key.name == "slice" and len(key.args) == 3):
+        return None
+    bounds = [plain(arg, _UNCLEAR) for arg in key.args]
+    if any(bound is not None and type(bound) is not int for bound in bounds) or bounds[2] == 0:
+        return None
+    return len(range(size)[slice(*bounds)])
 
 
 def _factory(obj: Obj, name: str) -> tuple[int, ...] | None:

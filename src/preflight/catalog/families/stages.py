@@ -32,16 +32,11 @@ def _counted(
         layers=sum(depths),
         activation=config.word("hidden_act", "relu" if family == "cnn" else "gelu"),
         channels=config.count("num_channels", 3),
-        activation_reason=_REASON,
+        activation_reason=None if "activation_elements" in more else _REASON,
         **more,
     )
     heads = {"none": 0, "image-classification": linear(widths[-1], config.labels())}
     return Counted(spec=spec, base=base, heads=heads, default_head="image-classification", block=block)
-
-
-def _convolution(inputs: int, outputs: int, kernel: int) -> int:
-    """A convolution without bias and its batch norm."""
-    return inputs * outputs * kernel * kernel + 2 * outputs
 
 
 def resnet(config: Config) -> Counted:
@@ -49,21 +44,76 @@ def resnet(config: Config) -> Counted:
     widths, depths = numbers(config, "hidden_sizes", [256, 512, 1024, 2048]), numbers(config, "depths", [3, 4, 6, 3])
     stem = config.count("embedding_size", 64)
     narrow = config.word("layer_type", "bottleneck") == "bottleneck"
-    base, largest = _convolution(config.count("num_channels", 3), stem, 7), 0
-    for stage, (before, width, depth) in enumerate(zip([stem, *widths], widths, depths, strict=False)):
-        strided = stage > 0 or config.flag("downsample_in_first_stage", False)
+    early = config.flag("downsample_in_bottleneck", False)  # the stride of a bottleneck is that of its first matrix
+    flow = _Convolutions(config.count("num_channels", 3), 2 if config.word("hidden_act", "relu") == "relu" else 3)
+    flow.kept = flow.channels * _SIDE**2  # the picture, which the first convolution keeps
+    flow.convolve(stem, 7, stride=2)
+    flow.pool()
+    largest = 0
+    for stage, (width, depth) in enumerate(zip(widths, depths, strict=False)):
         for layer in range(depth):
-            inputs = before if layer == 0 else width
-            middle = width // 4
-            block = (
-                _convolution(inputs, middle, 1) + _convolution(middle, middle, 3) + _convolution(middle, width, 1)
-                if narrow
-                else _convolution(inputs, width, 3) + _convolution(width, width, 3)
-            )
-            if layer == 0 and (inputs != width or strided):
-                block += _convolution(inputs, width, 1)
-            base, largest = base + block, max(largest, block)
-    return _counted(config, "cnn", widths, depths, base, largest, norm="batchnorm")
+            stride = 2 if layer == 0 and (stage > 0 or config.flag("downsample_in_first_stage", False)) else 1
+            before = flow.parameters
+            if flow.channels != width or stride > 1:
+                flow.beside(width, stride)
+            if narrow:
+                flow.convolve(width // 4, 1, stride if early else 1)
+                flow.convolve(width // 4, 3, 1 if early else stride)
+                flow.convolve(width, 1)
+            else:
+                flow.convolve(width, 3, stride)
+                flow.convolve(width, 3)
+            largest = max(largest, flow.parameters - before)
+    labels = config.labels()
+    kept, products = flow.kept + flow.channels, flow.products + flow.channels * labels
+    return _counted(
+        config, "cnn", widths, depths, flow.parameters, largest, norm="batchnorm", image_size=_SIDE,
+        activation_elements=float(kept), forward_flops=2.0 * products,
+    )  # fmt: skip
+
+
+_SIDE = 224
+"""The side of the pictures for which activations and work are counted; for others they are scaled with the area."""
+
+
+class _Convolutions:
+    """A chain of convolutions without biases, each with a batch norm and an activation behind it or behind a sum.
+
+    A batch norm keeps what the convolution made, the next convolution what the activation made; an activation other than
+    ReLU keeps what it is given, too.
+
+    Attributes:
+        channels: Of what the chain has made so far.
+        side: Of what the chain has made so far.
+        parameters: Of the layers so far.
+        kept: Elements that autograd keeps of one picture.
+        products: Multiplications for one picture.
+    """
+
+    def __init__(self, channels: int, tensors: int) -> None:
+        """Begin with a picture; so many tensors are kept of a convolution, its norm and the activation behind."""
+        self.channels, self.side, self._tensors = channels, _SIDE, tensors
+        self.parameters = self.kept = self.products = 0
+
+    def convolve(self, width: int, kernel: int, stride: int = 1) -> None:
+        """Add a convolution, its norm and the activation behind."""
+        self._convolution(width, kernel, stride, self._tensors)
+        self.channels, self.side = width, -(-self.side // stride)
+
+    def beside(self, width: int, stride: int) -> None:
+        """Add the projection of what goes around a block, behind which no activation stands."""
+        self._convolution(width, 1, stride, 1)
+
+    def pool(self) -> None:
+        """Halve the sides: what is largest in each window is kept, and where it stood."""
+        self.side = -(-self.side // 2)
+        self.kept += 2 * self.channels * self.side**2
+
+    def _convolution(self, width: int, kernel: int, stride: int, kept: int) -> None:
+        places, weights = (-(-self.side // stride)) ** 2, self.channels * width * kernel**2
+        self.parameters += weights + 2 * width
+        self.products += weights * places
+        self.kept += kept * width * places
 
 
 def convnext(config: Config) -> Counted:

@@ -119,7 +119,8 @@ def _from_windows(reading: Reading) -> dict[str, Fact] | None:
                 continue
             if inside_a_network(event.context) or not embeds(reading, event):
                 continue
-            for value in (*event.args, *event.kwargs.values()):
+            # What a decoder is to say may be of another length: what it is asked tells first.
+            for value in (*event.args, *(event.kwargs[n] for n in sorted(event.kwargs, key=_is_target))):
                 found = _window(value, seen)
                 if found is not None:
                     return {"sequence_length": found}
@@ -130,6 +131,10 @@ def _from_windows(reading: Reading) -> dict[str, Fact] | None:
                 if found is not None:
                     return {"sequence_length": found}
     return None
+
+
+def _is_target(name: str) -> bool:
+    return name == "labels" or name.startswith("decoder_")
 
 
 def _window(value: Value | None, seen: set[int], one: bool = False) -> Fact | None:

@@ -38,7 +38,7 @@ _BASES = (
 )
 _NOT_MODULES = (
     r"Tokenizer|Config(uration)?\b|Processor|FeatureExtractor|Scheduler|ImageProcessor"
-    r"|Pipeline|Generation|Trainer|Arguments|Callback|Collator|Dataset|Optimizer"
+    r"|Pipeline|\.Generation|Trainer|Arguments|Callback|Collator|Dataset|Optimizer"
 )
 _HELPERS = r"Tokenizer|Config\b|Processor|FeatureExtractor|Scheduler|Pipeline"
 # What makes a module, by the library: a pattern is only compiled when a script uses it.
