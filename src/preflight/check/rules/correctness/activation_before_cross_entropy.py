@@ -104,6 +104,7 @@ _LAYERS = frozenset({"nn.Linear", "linear", "nn.Conv1d", "nn.Conv2d", "nn.Conv3d
 
 def check(context: Context) -> Iterator[Finding]:
     """Follow the input of each loss on logits to an activation right after a layer."""
+    seen: set[int] = set()
     for call in loss_calls(context, "cross_entropy", "binary_cross_entropy_with_logits"):
         strict = call.event.context.shadow
         found = origin(call.input, VIEWS, items=True, strict=strict)
@@ -115,6 +116,10 @@ def check(context: Context) -> Iterator[Finding]:
         layer = origin(operand(found), VIEWS, strict=strict)
         if operation(layer) not in _LAYERS or layer is None:
             continue
+        if found.site is not None and id(found.site.node) in seen:
+            continue  # the same activation before the loss that validates
+        if found.site is not None:
+            seen.add(id(found.site.node))
         yield context.finding(
             RULE,
             call.event,

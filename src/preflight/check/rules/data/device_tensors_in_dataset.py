@@ -105,15 +105,17 @@ for x in DataLoader(samples, 16, collate_fn=pad, pin_memory=True):
 def check(context: Context) -> Iterator[Finding]:
     """Find moves to a GPU inside what a loader calls for its samples."""
     collates = _collates(context)
+    told: set[int] = set()
     for event in context.trace.calls(".cuda", ".to"):
         if moves_to_gpu(event) is not True or event.context.shadow:
             continue
         inside = _inside(event, collates)
-        if inside is None:
-            continue
+        if inside is None or id(inside.node) in told:
+            continue  # whoever takes one move out of a function takes all out
+        told.add(id(inside.node))
         workers = _workers(context, inside)
         forked = isinstance(workers, int) and workers > 0 and not _spawned(context)
-        told = (
+        follows = (
             f"with {workers} worker processes CUDA cannot be initialised again in a forked worker, and the first batch fails"
             if forked
             else "each sample is copied alone, and worker processes cannot be used"
@@ -121,7 +123,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding(
             RULE,
             event,
-            f"{inside.qualname} moves samples to the GPU: {told}",
+            f"{inside.qualname} moves samples to the GPU: {follows}",
             evidence=[
                 Evidence("called for each", "batch" if id(inside.node) in collates else "sample"),
                 Evidence("num_workers", workers),

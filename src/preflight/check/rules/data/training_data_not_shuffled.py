@@ -34,6 +34,7 @@ from preflight.check.queries.loaders import (
     source_loaders,
     training_loaders,
 )
+from preflight.check.queries.tensors import VIEWS, operation, origin
 from preflight.check.rule import Rule
 from preflight.source.trace import provenance
 from preflight.source.values import Func, Known, Obj, Unknown, Value, options_of, settle
@@ -112,6 +113,22 @@ Trainer(Config()).fit()
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+def dummy(batch, length, steps):
+    rows = torch.randint(0, 50257, (batch * steps, length + 1))
+    return rows[:, :-1], rows[:, 1:]
+inputs, targets = dummy(8, 64, 20)
+loader = DataLoader(TensorDataset(inputs, targets), batch_size=8, shuffle=False)
+model = nn.Sequential(nn.Embedding(50257, 32), nn.Linear(32, 50257))
+optimizer = torch.optim.AdamW(model.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+    optimizer.step()
+""",
     """
 import torch
 from torch import nn
@@ -233,9 +250,20 @@ def _ordered(context: Context, loader: Obj) -> bool:
     if any(_chosen(loader, name) for name in ("sampler", "batch_sampler")):
         return False
     dataset = dataset_of(loader)
-    if is_iterable_dataset(dataset) or _full_batch(loader):
+    if is_iterable_dataset(dataset) or _full_batch(loader) or _drawn(dataset):
         return False
     return not _random_access(dataset) and not _carries_state(context, loader)
+
+
+_NO_ORDER = frozenset(("rand", "randn", "randint", "randperm", "normal", "bernoulli", "zeros", "ones", "full"))
+
+
+def _drawn(dataset: Value | None) -> bool:
+    """Whether all samples are numbers that the script draws or writes down, as where only speed is looked at."""
+    base = settle(dataset) if dataset is not None else None
+    if not isinstance(base, Obj) or base.name != "torch.utils.data.TensorDataset" or not base.args:
+        return False
+    return all(operation(origin(arg, VIEWS, items=True)) in _NO_ORDER for arg in base.args)
 
 
 def _chosen(loader: Obj, name: str) -> bool:
