@@ -44,6 +44,13 @@ def test_a_page_tells_the_size_of_the_model(format: str) -> None:
     assert "46.7 B parameters, 12.88 B of them for a token: 32 layers, hidden 4096" in text
 
 
+@pytest.mark.parametrize("format", ["text", "markdown", "html"])
+@pytest.mark.parametrize(("model", "told"), [("resnet50", False), ("gpt2", True)])
+def test_a_kind_of_attention_is_told_of_what_attends(format: str, model: str, told: bool) -> None:
+    text = render(plan_report(request_of((), {"model__name": model, "run__global_batch": 8})), format, width=100)
+    assert ("flash attention" in " ".join(text.split())) is told
+
+
 def test_blocks_that_are_recomputed_are_counted_everywhere() -> None:
     asked = {"run__recompute": "full:12", "cluster__num_gpus": 8, "distribution__strategy": "auto"}
     report = plan_report(request_of(("7", "8"), asked))

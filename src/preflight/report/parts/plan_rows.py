@@ -14,6 +14,7 @@ from preflight.vocabulary.quantity import (
     in_unit,
     long_unit,
 )
+from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec, recompute_setting
 
 _ZERO = {1: "optimizer states sharded", 2: "optimizer states and gradients sharded", 3: "fully sharded"}
@@ -49,12 +50,14 @@ def short_layout(parallel: ParallelDims) -> str:
     return " ".join(parts) or "one GPU"
 
 
-def run_words(run: RunSpec) -> str:
-    """Return batch, length and what else decides memory and time."""
+def run_words(run: RunSpec, model: ModelSpec | None = None) -> str:
+    """Return batch, length and what else decides memory and time; of a model without heads no kind of attention."""
     parts = [f"micro-batch {run.micro_batch}", f"{run.global_batch} samples a step"]
     if run.sequence_length:
         parts.append(f"{run.sequence_length} tokens each")
-    parts += [run.precision, run.optimizer or "no optimizer", f"{run.attention} attention"]
+    parts += [run.precision, run.optimizer or "no optimizer"]
+    if model is None or model.family not in ("cnn", "mlp", "rnn"):
+        parts.append(f"{run.attention} attention")
     if run.recompute != "none":
         of = f" of {run.recompute_layers} blocks" if run.recompute_layers is not None else ""
         parts.append(f"{run.recompute} recomputation{of}")

@@ -45,7 +45,7 @@ def layout_section(canvas: Canvas, plan: Plan) -> None:
         canvas.write(size, indent=2)
     canvas.heading("LAYOUT")
     canvas.write(layout_words(plan.chosen.parallel), indent=2)
-    canvas.write(run_words(plan.chosen.run), indent=2)
+    canvas.write(run_words(plan.chosen.run, plan.model), indent=2)
 
 
 def attention_line(canvas: Canvas, plan: Plan) -> None:

@@ -92,6 +92,16 @@ model = build().cuda()
 )
 GOOD = (
     """
+import torch
+from transformers import ResNetConfig, ResNetForImageClassification
+model = ResNetForImageClassification(ResNetConfig()).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in data:
+    optimizer.zero_grad()
+    model(x).logits.mean().backward()
+    optimizer.step()
+""",
+    """
 import torch, torchvision
 model = torchvision.models.resnet50().cuda()
 """
@@ -188,7 +198,8 @@ def _layer(context: Context) -> Obj | None:
     for event in context.trace.calls_under("torchvision.models.", "timm."):
         if isinstance(event.result, Obj) and not event.context.shadow and context.roles.of(event.result) == "model":
             return event.result if _is_vision_transformer(context, event) else None
-    if context.trace.calls("torch.nn.Conv2d", "torch.nn.Conv3d"):
+    convolves = context.model is not None and context.model.family == "cnn"  # PyTorch takes TF32 for these by itself
+    if convolves or context.trace.calls("torch.nn.Conv2d", "torch.nn.Conv3d"):
         return None
     for event in context.trace.events:
         made = event.result
