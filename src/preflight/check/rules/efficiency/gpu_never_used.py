@@ -18,6 +18,7 @@ When the run is meant for the CPU.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -55,6 +56,13 @@ GOOD = (
     Example(_HEAD + "model.to(choose_device())\n" + _LOOP, gpu="h100"),
     Example("import torch\ntorch.set_default_device('cuda')\n" + _HEAD + _LOOP, gpu="h100"),
     Example(
+        "import argparse, torch\nfrom torch import nn\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--gpus', default=[], nargs='+', type=int)\nargs = parser.parse_args()\nmodel = nn.Linear(10, 2)\n"
+        "if len(args.gpus) >= 1:\n    model = model.cuda()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        + _LOOP,
+        gpu="h100",
+    ),
+    Example(
         "import accelerate\naccelerator = accelerate.Accelerator()\n"
         + _HEAD
         + "model, optimizer = accelerator.prepare(model, optimizer)\n"
@@ -68,7 +76,7 @@ def check(context: Context) -> Iterator[Finding]:
     """Find training that stays on the CPU."""
     loops = step_loops(context)
     device = named_device(context.trace)
-    if not loops or device is None:
+    if not loops or device is None or _moved_elsewhere(context):
         return
     gpu = context.gpu
     model = context.reading.models[0]
@@ -85,4 +93,13 @@ def check(context: Context) -> Iterator[Finding]:
             expected="the GPU computes",
         ),
         severity="warning" if gpu is not None else None,
+    )
+
+
+def _moved_elsewhere(context: Context) -> bool:
+    """Whether a move to a GPU stands where the defaults do not lead: ``if len(args.gpus) >= 1: model.cuda()``."""
+    return any(
+        isinstance(call.func, ast.Attribute) and call.func.attr == "cuda"
+        for script in context.reading.scripts
+        for call in script.nodes(ast.Call)
     )
