@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from preflight.report.parts.clean import one_line
+from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.plan import AttentionMemory, Bottleneck, Candidate, Plan, ScalingPoint, Sensitivity
 from preflight.vocabulary.quantity import (
     GIB,
@@ -14,7 +15,6 @@ from preflight.vocabulary.quantity import (
     in_unit,
     long_unit,
 )
-from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec, recompute_setting
 
 _ZERO = {1: "optimizer states sharded", 2: "optimizer states and gradients sharded", 3: "fully sharded"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.observed.origins import LAYERS, first_of_each, origin
+from preflight.check.observed.origins import LAYERS, origin
 from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.activation_before_cross_entropy import RULE
 from preflight.vocabulary.finding import Finding
@@ -95,8 +95,12 @@ def observe(run: Run) -> Iterator[Finding]:
     entropies = {item.line for item in run.seen("nll_loss") if origin(item)[0] == "_log_softmax"}
     losses = [i for i in run.seen("log_softmax") if i.line in entropies]
     losses += run.seen("binary_cross_entropy_with_logits")
-    for item in first_of_each([i for i in losses if i.data["graph"] and _limited(i)]):
+    told: set[str] = set()
+    for item in [i for i in losses if i.data["graph"] and _limited(i)]:
         (name, line), (layer, _) = origin(item), origin(item, 1)
+        if line in told:
+            continue  # the same activation, before the loss of another pass or before one that validates
+        told.add(line)
         yield run.finding(
             RULE,
             item.line,

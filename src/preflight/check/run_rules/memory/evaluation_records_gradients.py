@@ -9,8 +9,6 @@ from preflight.check.observed.run import Run, seen
 from preflight.check.rules.memory.evaluation_records_gradients import RULE
 from preflight.vocabulary.finding import Finding
 
-SETTLES = True
-
 _NET = """
 import torch
 model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Dropout(0.1), torch.nn.Linear(64, 4)).cuda()
@@ -113,3 +111,11 @@ def observe(run: Run) -> Iterator[Finding]:
                 expected="activations are freed layer by layer",
             ),
         )
+
+
+def disproves(run: Run, finding: Finding) -> bool:
+    """Whether each call at this place was seen to record nothing, or a gradient was asked for right after it."""
+    calls = run.seen("call", "backward", "autograd.grad")
+    here = {item.order for item in run.seen_at(finding.location, "call")}
+    recording = [at for at, item in enumerate(calls) if item.order in here and item.data["graph"]]
+    return bool(here) and all(at + 1 < len(calls) and calls[at + 1].what != "call" for at in recording)
