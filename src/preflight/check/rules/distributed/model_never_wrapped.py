@@ -1,11 +1,11 @@
 """Gradients are never reduced between the ranks.
 
 ## What it does
-Looks for a script that starts a process group and trains, but neither wraps the model (DistributedDataParallel, FSDP, an engine) nor reduces gradients or parameters by a collective.
+Looks for a script that starts a process group, gives each rank its own shard of the data or starts the ranks itself, and trains, but neither wraps the model (DistributedDataParallel, FSDP, an engine) nor reduces gradients or parameters by a collective.
 
 ## Why
-Without a reduction every rank trains its own copy on its own shard.
-The copies drift apart, the saved one has seen 1/N of the data, and nothing fails.
+Without a reduction every rank trains its own copy, on its own shard where the data is split.
+The copies drift apart, the saved one has seen 1/N of the data or cost N times the work, and nothing fails.
 
 ## Fix
 Wrap the model: `DistributedDataParallel(model, device_ids=[local_rank])`.
@@ -24,10 +24,10 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
-from preflight.source.ranks import makes_group
+from preflight.source.ranks import makes_group, may_ask_rank, rank_kind
 from preflight.source.trace import Event, provenance
 from preflight.source.training import TrainingLoop
-from preflight.source.values import Obj, Value, options_of
+from preflight.source.values import Obj, Value, options_of, plain
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -102,7 +102,37 @@ for x, y in DataLoader(data, sampler=Shards(data)):
 """,
 )
 
+_COPIES = """
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.utils.data import DataLoader
+def train(rank, ranks):
+    dist.init_process_group("nccl", rank=rank, world_size=ranks)
+    torch.cuda.set_device(rank)
+    model = nn.Linear(4, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader(dataset, 32, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+        optimizer.step()
+    dist.destroy_process_group()
+if __name__ == "__main__":
+    mp.spawn(train, args=(4,), nprocs=4, join=True)
+"""
+BAD += (
+    _COPIES,
+    _COPIES.replace("4,), nprocs=4", "ranks,), nprocs=ranks").replace(
+        "    mp.", "    ranks = torch.cuda.device_count()\n    mp."
+    ),
+)
+
 GOOD = (
+    _COPIES.replace("nn.Linear(4, 2).cuda()", "nn.parallel.DistributedDataParallel(nn.Linear(4, 2).cuda())"),
+    _COPIES.replace("        optimizer.step()", "        dist.all_reduce(model.weight.grad)\n        optimizer.step()"),
+    _COPIES.replace("nprocs=4", "nprocs=1"),
+    _COPIES.replace("for x, y in", "if rank:\n        return\n    for x, y in"),
     BAD[0].replace(
         "optimizer = torch", "model = nn.parallel.DistributedDataParallel(model, device_ids=[rank])\noptimizer = torch"
     ),
@@ -143,17 +173,22 @@ def check(context: Context) -> Iterator[Finding]:
     """Find a sharded training whose gradients nothing reduces."""
     groups = [e for e in makes_group(context.trace) if not e.context.shadow]
     samplers = [s for s in context.reading.made("sampler") if s.name == "torch.utils.data.DistributedSampler"]
-    if not groups or not samplers or _reduced(context):
+    started = [] if samplers else _started(context)
+    if not groups or not (samplers or started) or _reduced(context):
         return
     for loop in context.reading.loops:
         if loop.frame.shadow or not loop.steps or any(context.roles.of(s.receiver) != "optimizer" for s in loop.steps):
             continue
-        if not _sharded(loop, samplers) or any(_project_made(s) for s in loop.steps):
+        if any(_project_made(s) for s in loop.steps):
             continue
+        if not _sharded(loop, samplers) if samplers else _some_ranks(loop):
+            continue
+        on = "on its own shard" if samplers else "a copy of its own"
+        split = (samplers[0], "the data is split between the ranks") if samplers else (started[0], "ranks are started")
         yield context.finding(
             RULE,
             loop.backwards[0],
-            "each rank trains on its own shard, but the model is not wrapped and no collective reduces the gradients: the copies drift apart",
+            f"each rank trains {on}, but the model is not wrapped and no collective reduces the gradients: the copies drift apart",
             evidence=[
                 Evidence("wrappers of the model (DDP, FSDP, engine)", 0),
                 Evidence("collectives that could reduce gradients", 0),
@@ -163,9 +198,25 @@ def check(context: Context) -> Iterator[Finding]:
                 instruction="model = DistributedDataParallel(model, device_ids=[local_rank]) after moving it to its device",
                 expected="all ranks hold the same weights",
             ),
-            related=[(groups[0], "the process group"), (samplers[0], "the data is split between the ranks")],
+            related=[(groups[0], "the process group"), split],
         )
         return
+
+
+def _started(context: Context) -> list[Event]:
+    """Where the script itself starts several processes."""
+    calls = context.trace.calls("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+    return [
+        e for e in calls if not e.context.shadow and (n := e.argument(2, "nprocs")) is not None and plain(n, 0) != 1
+    ]
+
+
+def _some_ranks(loop: TrainingLoop) -> bool:
+    """Whether a test that asks for the rank, or may ask for it, decides who trains."""
+    return any(
+        frame.kind == "if" and frame.taken is not True and (rank_kind(frame.value) is not None or may_ask_rank(frame))
+        for frame in loop.frame.frames()
+    )
 
 
 def _reduced(context: Context) -> bool:
