@@ -124,6 +124,8 @@ def test_what_nothing_can_be_read_of_is_named(
 def test_what_is_not_there_is_named(capsys: pytest.CaptureFixture[str], two: tuple[Path, Path]) -> None:
     assert run("diff", two[0], two[0].with_name("absent.py")) == 2
     assert "absent.py: no such file" in capsys.readouterr().err
+    assert run("diff", two[0], two[1].with_suffix(".pi")) == 2
+    assert f"did you mean {two[1]}?" in capsys.readouterr().err
     assert run("diff", two[0]) == 2
 
 

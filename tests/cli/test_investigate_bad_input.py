@@ -40,6 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("doctor", "--compare", "empty"), "no snapshot in empty", "--save"),
         (("report", "rum.log"), "rum.log: no such file", "run.log"),
         (("run.log", "--format", "yaml"), "unknown format 'yaml'", "one of csv"),
+        (("nothere",), "nothere: no such file or folder\n", ""),
         (("triag",), "triag: neither a file nor a subcommand", "investigate triage"),
         (("run.log", "--folow"), "no such option: --folow", "--follow"),
         (("tree", "crsh"), "no tree is called 'crsh'", "crash"),

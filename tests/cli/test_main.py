@@ -139,9 +139,26 @@ def test_misuse_is_one_message_and_a_hint(
     assert lines[1:] == ([f"hint: {hint}"] if hint else [])
 
 
-def test_without_arguments_it_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run() == 2
-    assert "Commands:" in capsys.readouterr().out
+@pytest.mark.parametrize("words", [(), ("monitor",)])
+def test_without_arguments_it_shows_the_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*words) == 2
+    said = capsys.readouterr()
+    assert said.out.startswith("Usage: ")
+    assert "\nCommands:\n" in said.out
+    assert said.err == ""
+
+
+def test_a_submission_of_nothing_is_one_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("sbatch") == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("preflight: error: no job script is named\nhint: ")
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("words", [(), ("monitor",), ("investigate",), ("plan",)])
+def test_no_command_is_listed_with_half_a_sentence(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*words, "--help") == 0
+    assert "..." not in capsys.readouterr().out.partition("\nCommands:\n")[2]
 
 
 def test_an_error_of_ours_asks_to_be_reported(

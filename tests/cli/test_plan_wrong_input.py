@@ -149,6 +149,7 @@ LINES = [
         ('7 32 -o out.xls', '-o out.xls: no format belongs to this ending', 'say which one: --format json'),
         ('7 32 -o folder', '-o folder: is a folder', 'name a file'),
         ('7 32 --width 3', "invalid value for '--width': 3 is not in the range 60<=x<=1000", 'preflight plan --help shows what there is'),
+        ('7 32 --json', 'no such option: --json', 'did you mean --format json?'),
         ('7 32 --gpuz 8', 'no such option: --gpuz', 'did you mean --gpu?'),
         ('7 32 --strategi fsdp', 'no such option: --strategi', 'did you mean --strategy?'),
         ('7 32 --batch 8', "--batch and '32' both say the batch", 'say it once'),

@@ -276,6 +276,7 @@ def test_folders_are_named_after_the_program(tmp_path: Path) -> None:
         (("show", "trace"), "trace is a trace, not a file of invariants", "preflight monitor check trace"),
         (("run", "--", "pyhton", "train.py"), "no program is called 'pyhton'", "did you mean python"),
         (("run", "--", sys.executable, "nix.py"), "there is no file 'nix.py'", ""),
+        (("run", "--", sys.executable, "trian.py"), "there is no file 'trian.py'", "did you mean train.py?"),
         (("check", "nowhere"), "nowhere does not exist", ""),
         (("check", "n" * 300), "n: this name is too long for a file", ""),
         (("check", "."), "holds no trace", "did you mean trace, the newest in it?"),
@@ -289,6 +290,7 @@ def test_folders_are_named_after_the_program(tmp_path: Path) -> None:
 )
 def test_bad_input_gets_one_clear_error(tmp_path: Path, arguments: tuple[str, ...], message: str, hint: str) -> None:
     (tmp_path / "file.txt").write_text("not an invariant\n")
+    (tmp_path / "train.py").write_text("")
     (tmp_path / "trace").mkdir()
     (tmp_path / "trace" / "run.json").write_text("{}")
     done = preflight("monitor", *arguments, cwd=tmp_path)

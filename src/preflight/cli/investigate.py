@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from preflight.cli.parts.writing import Writing
     from preflight.vocabulary.report import Report
 
+_A_SLIP = 0.7
+"""The least likeness of a word that was meant as a subcommand; a file that is not there is one otherwise."""
+
 
 @click.command("investigate", cls=GroupedCommand)
 @click.argument("paths", nargs=-1, metavar="PATH...|-")
@@ -54,7 +57,7 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
     if not paths:
         raise UsageError("nothing to investigate is given", "name log files, folders or archives; - is standard input")
     if not os.path.lexists(paths[0]) and paths[0].isidentifier():
-        near = nearest(paths[0], command.list_commands(click.get_current_context()))
+        near = nearest(paths[0], command.list_commands(click.get_current_context()), _A_SLIP)
         if near:
             raise UsageError(
                 f"{paths[0]}: neither a file nor a subcommand", f"did you mean preflight investigate {near}?"

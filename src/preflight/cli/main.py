@@ -16,6 +16,7 @@ from importlib import import_module
 import click
 
 from preflight import __version__
+from preflight.cli.parts.grouped import Listed
 from preflight.errors import PreflightError, UsageError, nearest
 from preflight.listing import modules_beside
 
@@ -30,7 +31,7 @@ _OF_NUMBERS = {
 _NOT_COMMANDS = ("__init__.py", "main.py")
 
 
-class _Commands(click.Group):
+class _Commands(Listed):
     """The commands that lie beside this file; one is imported when it is called or when help lists it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -90,9 +91,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: list[str]) -> int:
     """Run the command line and turn what comes of it into an exit code."""
     try:
-        if not given:
-            preflight.main(["--help"], prog_name="preflight", standalone_mode=False)
-            return FAILED
         status = preflight.main(given, prog_name="preflight", standalone_mode=False, obj=("preflight", *given))
         _flush()
         return status if isinstance(status, int) else 0
@@ -146,6 +144,8 @@ def _near(error: click.NoSuchOption) -> str | None:
     there = [name for one in error.ctx.command.params for name in one.opts] if error.ctx is not None else []
     there = [name for name in there if name.startswith("--")]
     word = error.option_name.partition("=")[0]
+    if "--format" in there and (shape := _format_called(word)) is not None:
+        return f"--format {shape}"
     parts = word.strip("-").split("-")
 
     def alike(name: str) -> tuple[int, int]:
@@ -158,6 +158,14 @@ def _near(error: click.NoSuchOption) -> str | None:
     named = [name for name in there if any(alike(name))] or [name for name in there if name.startswith(word)]
     best = max(named, key=lambda name: (sum(alike(name)), alike(name), -len(name)), default=None)
     return nearest(word, there, 0.9) or best or next(iter(error.possibilities or ()), None)
+
+
+def _format_called(word: str) -> str | None:
+    """The format that an option is called like, as other programs have ``--json``."""
+    from preflight.report.render import formats
+
+    name = word.strip("-")
+    return name if name in formats() else None
 
 
 def _flush() -> None:

@@ -18,7 +18,6 @@ from preflight.cli.parts.options import gpu
         "allow_interspersed_args": False,
         "help_option_names": ["--help"],
     },
-    no_args_is_help=True,
 )
 @gpu
 @click.option("--anyway", is_flag=True, help="Submit also what is NO-GO.")

@@ -11,6 +11,8 @@ from preflight.errors import UsageError, nearest
 from preflight.listing import modules_beside
 
 REST = "Output"
+_WHOLE = 1000
+"""Letters up to which a sentence is not cut."""
 
 
 class Grouped(click.Option):
@@ -50,7 +52,27 @@ class GroupedCommand(click.Command):
         return super().make_context(info_name, args, parent=parent, **extra)
 
 
-class FromFolder(click.Group):
+class Listed(click.Group):
+    """Commands that are listed with whole sentences, and shown when none of them is named."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands, each with the first sentence of its help."""
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [
+            (name, one.get_short_help_str(limit=_WHOLE)) for name, one in found if one is not None and not one.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Show the help where nothing is asked for, which is a misuse all the same."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
+
+class FromFolder(Listed):
     """Subcommands that are the files of a package; one is imported when it is called or when help lists it."""
 
     def __init__(self, name: str, package: str, **more: Any) -> None:

@@ -31,6 +31,9 @@ def report_of(path: str, given: dict[str, Any]) -> Report:
     if os.path.isdir(path):
         return _of_folder(path, given)
     if not os.path.exists(path):
+        from preflight.investigate.paths import there
+
+        there(path)  # it knows what is named alike
         raise InputError(f"{path}: no such file or folder")
     if path.endswith(_SCRIPTS):
         return _checked(path, given)

@@ -46,9 +46,19 @@ def resolve(command: Sequence[str]) -> list[str]:
         raise UsageError(f"no program is called {program!r}" + (" here" if near == program else ""), hint)
     script = next((word for word in command[1:] if word.endswith(".py")), None)
     runs_script = "python" in os.path.basename(program) and len(command) > 1 and command[1] == script
-    if runs_script and not os.path.isfile(str(script)):
-        raise UsageError(f"there is no file {script!r}", None)
+    if script is not None and runs_script and not os.path.isfile(script):
+        near = nearest(os.path.basename(script), _scripts_in(os.path.dirname(script)))
+        meant = os.path.join(os.path.dirname(script), near) if near else None
+        raise UsageError(f"there is no file {script!r}", f"did you mean {meant}?" if meant else None)
     return list(command)
+
+
+def _scripts_in(folder: str) -> list[str]:
+    """The names of the Python files of a folder, none where it cannot be read."""
+    try:
+        return sorted(name for name in os.listdir(folder or ".") if name.endswith(".py"))
+    except OSError:
+        return []
 
 
 def run(command: Sequence[str], settings: Settings, meanwhile: Callable[[subprocess.Popen[bytes]], None]) -> int:
