@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
-from preflight.investigate.case.case import Event
+from preflight.investigate.case.case import Case, Event
 from preflight.investigate.case.handed_on import NAMES_ITS_RANK
 from preflight.investigate.cause.category import Decided
 from preflight.investigate.culprit.exit_code import by_themselves, first_seen
 from preflight.investigate.culprit.vote import STORE_WAITS, Scene
+from preflight.investigate.flight.frames import own_frame
 from preflight.vocabulary.incident import Culprit, FirstFailure
+from preflight.vocabulary.log import Frame
 
 _OF_THE_STORE = (STORE_WAITS,)
 """What the process that keeps the store of a process group says, which is rank 0 (``TCPStore::waitForWorkers`` of torch)."""
@@ -54,7 +56,17 @@ def first_failure_of(scene: Scene, decided: Decided, culprit: Culprit) -> FirstF
         rank = next(iter(first_seen(scene)), next(iter(by_themselves(scene)), None))
     line = next((one for one in scene.failing if one.id == event.id and one.rank == rank), event)  # its own line
     return FirstFailure(rank=rank, node=line.node, time=line.time, path=scene.case.path(line.hit.file),
-                        line=line.hit.line, text=line.hit.text, step=line.step)  # fmt: skip
+                        line=line.hit.line, text=line.hit.text, step=line.step, frame=_frame_of(scene.case, line))  # fmt: skip
+
+
+def _frame_of(case: Case, event: Event) -> Frame | None:
+    """Return where the program's own code was when an exception was raised; None where the event is none, or no frame is its."""
+    hit, raised = event.hit, event.raised
+    if raised is None:
+        of_file = (one for one in case.raised if (one.hit.file, one.hit.who) == (hit.file, hit.who))
+        # What an exception says may have several lines, and a signature may know any of them.
+        raised = next((one for one in of_file if 0 <= hit.line - one.hit.line <= one.message.count("\n")), None)
+    return own_frame(reversed(raised.frames)) if raised is not None else None
 
 
 def _told_by_others(scene: Scene, event: Event, rank: int) -> bool:

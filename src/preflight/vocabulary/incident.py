@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from preflight.vocabulary.finding import Scalar
+from preflight.vocabulary.log import Frame
 from preflight.vocabulary.signature import Category
 
 RunState = Literal["running", "ended", "crashed", "hung", "stalled", "slow", "unknown"]
@@ -188,7 +189,11 @@ class SeriesFinding(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 class FirstFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """The earliest line that names a cause."""
+    """The earliest line that names a cause.
+
+    Attributes:
+        frame: Where the program's own code was, outside of libraries, when that was raised; None where no traceback tells.
+    """
 
     rank: int | None = None
     node: str | None = None
@@ -197,6 +202,7 @@ class FirstFailure(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
     text: str | None = None
     step: int | None = None
+    frame: Frame | None = None
 
 
 class Loss(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -137,6 +137,8 @@ def test_communication_is_told_by_what_stands_above_the_program(frames: list[tup
         ("libc.so.6", False),
         ("<frozen runpy>", False),
         ("C:\\job\\train.py", True),
+        ("/usr/local/bin/torchrun", False),
+        ("/home/me/bin/train.py", True),
     ],
 )
 def test_whose_a_file_is(path: str, own: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 
@@ -26,12 +27,15 @@ _PACKAGES = frozenset(
     wandb tensorboard webdataset PIL cv2 scipy sklearn pandas pyarrow""".split()
 )
 
+# What pip makes for a command, such as torchrun: it only calls the library.
+_INSTALLED = re.compile(r"/(?:bin|Scripts)/(?:[^/.]+$|[^/]+\.exe/)")
+
 
 def is_own(frame: Frame) -> bool:
     """Tell whether a frame is of the program and not of a library."""
     path = frame.path.replace("\\", "/")
     native = path.endswith((".cpp", ".h", ".hpp", ".cu", ".cc", ".c", ".so")) or ".so." in path
-    if not path or native or any(part in path for part in _LIBRARIES):
+    if not path or native or _INSTALLED.search(path) or any(part in path for part in _LIBRARIES):
         return False
     first = path.partition("/")[0].removesuffix(".py")
     return path[0] == "/" or ":" in path or (first not in _PACKAGES and first not in sys.stdlib_module_names)

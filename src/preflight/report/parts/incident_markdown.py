@@ -42,7 +42,10 @@ def incident_lines(incident: Incident, level: str, escape: Words, code: Words, t
     ]
     if incident.first_failure is not None:
         shown = first_failure_rows(incident.first_failure)
-        rows += [(name, _in_cell(code(text)) if name in ("line", "text") else escape(text)) for name, text in shown]
+        rows += [
+            (name, _in_cell(code(text)) if name in ("line", "text", "raised in") else escape(text))
+            for name, text in shown
+        ]
     lines += table(("what", "found"), rows)
     lines += _jobs(incident, level, escape, table)
     lines += _reasons("Why this cause", incident.reasons, level, escape, code)

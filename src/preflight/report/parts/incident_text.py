@@ -8,6 +8,7 @@ from preflight.report.parts.alarm_text import ranks
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.incident_words import (
     culprit_name,
+    frame_in_words,
     moment_time,
     percent,
     quote_line,
@@ -37,6 +38,7 @@ def incident_section(canvas: Canvas, incident: Incident, *, verbose: bool = Fals
     canvas.write(subtitle(incident), indent=2, style="dim")
     if incident.reason:
         canvas.write(one_line(incident.reason), indent=2)
+    _raised(canvas, incident)
     _jobs(canvas, incident)
     if incident.category != "none" and (incident.timeline or incident.signature):
         _culprit(canvas, incident, verbose)
@@ -53,6 +55,14 @@ def incident_section(canvas: Canvas, incident: Incident, *, verbose: bool = Fals
     if incident.loss is not None:
         _loss(canvas, incident.loss)
     _caught(canvas, incident)
+
+
+def _raised(canvas: Canvas, incident: Incident) -> None:
+    """Add where the program was, unless that is told of another rank than the one that began it."""
+    first, ranks_named = incident.first_failure, incident.culprit.ranks
+    if first is None or first.frame is None or (ranks_named and first.rank not in (None, *ranks_named)):
+        return
+    canvas.write(frame_in_words(first.frame), indent=2, first="raised in ")
 
 
 def _culprit(canvas: Canvas, incident: Incident, verbose: bool) -> None:

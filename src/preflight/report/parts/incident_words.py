@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from preflight.report.parts.alarm_text import ranks
 from preflight.report.parts.clean import clean, one_line
 from preflight.vocabulary.incident import Culprit, FirstFailure, Incident, Loss, Moment, Quote, Suspect
-from preflight.vocabulary.log import DATED
+from preflight.vocabulary.log import DATED, Frame
 from preflight.vocabulary.quantity import format_duration, format_share
 
 HOUR, DAY = 3600.0, 86400.0
@@ -164,8 +164,16 @@ def first_failure_rows(first: FirstFailure) -> list[tuple[str, str]]:
         ("step", "" if first.step is None else f"{first.step:,}"),
         ("line", f"{clean(first.path)}:{first.line}" if first.path and first.line else clean(first.path or "")),
         ("text", one_line(first.text or "")),
+        ("raised in", frame_in_words(first.frame) if first.frame is not None else ""),
     ]
     return [row for row in rows if row[1]]
+
+
+def frame_in_words(frame: Frame) -> str:
+    """Return a place of the program: ``forward (train.py:41): return self.net(x)``, as far as it is told."""
+    place = clean(frame.path) if frame.line is None else f"{clean(frame.path)}:{frame.line}"
+    where = f"{clean(frame.function)} ({place})" if frame.function else place
+    return f"{where}: {one_line(frame.code).strip()}" if frame.code.strip() else where
 
 
 def hours_lost(hours: float) -> str:
