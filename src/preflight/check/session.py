@@ -14,6 +14,7 @@ from preflight.check.beside import beside
 from preflight.check.context import Context
 from preflight.check.efficiency import NOT_SCORED, recommendations, score
 from preflight.check.evaluate import evaluate_rules
+from preflight.check.evaluating import with_evaluation
 from preflight.check.growth import with_growth
 from preflight.check.memory import memory_of
 from preflight.check.placement import may_be_half, why_less
@@ -126,6 +127,9 @@ def _understood(script: Script, options: Options, device: Device, launch: Launch
     context = Context(
         reading, facts, device.gpu, options.gpus, device.capacity_bytes, model, run, parallel, memory, launch
     )
+    if (evaluated := with_evaluation(context)) is not None:
+        context.run = run = evaluated
+        context.memory = memory = memory_of(facts, model, run, parallel, device)
     if memory is not None and memory.fits == "no" and (less := why_less(reading, run, facts)) is not None:
         context.memory = msgspec.structs.replace(memory, fits="unknown", p_fit=None, oom=None, reason=less)
     elif memory is not None and memory.fits == "no" and run.precision != "pure-bf16" and may_be_half(reading):

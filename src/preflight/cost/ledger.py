@@ -27,8 +27,16 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     parts: MemoryBreakdown
 
 
+class Forward(msgspec.Struct, frozen=True, kw_only=True):
+    """What a forward pass makes: what its layers save, its logits and loss, the casts of its matrices."""
+
+    activations: Activations
+    loss: LossBytes
+    casts: float
+
+
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
-    """One rank's bytes from every formula."""
+    """One rank's bytes from every formula; ``evaluated`` is the forward pass of an evaluation where it is another."""
 
     share: Share
     recipe: Recipe
@@ -37,6 +45,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     loss: LossBytes
     casts: float
     workspace: float
+    evaluated: Forward | None = None
     accumulated: bool
     micro_batches: float
     captured: bool = False
@@ -55,6 +64,29 @@ def ledger_of(
     recipe = recipe_of(run, parallel)
     share = share_of(model, run, count, parallel, stage)
     micro_batches = micro_batches_of(run, parallel)
+    forward, evaluated = _forward(model, run, parallel, share, micro_batches), None
+    if run.evaluation_precision not in (None, run.precision):
+        other = msgspec.structs.replace(run, precision=run.evaluation_precision)
+        evaluated = _forward(model, other, parallel, share, micro_batches)
+    return Ledger(
+        share=share,
+        recipe=recipe,
+        states=states_of(model, run, parallel, share, recipe, optimizer),
+        activations=forward.activations,
+        loss=forward.loss,
+        casts=forward.casts,
+        evaluated=evaluated,
+        workspace=workspaces(gpu, run, model.experts),
+        # In a pipeline as many micro-batches are in flight again once the first ones have left their gradients.
+        accumulated=micro_batches > parallel.pp,
+        micro_batches=micro_batches,
+        captured=run.cuda_graphs,
+    )
+
+
+def _forward(model: ModelSpec, run: RunSpec, parallel: ParallelDims, share: Share, micro_batches: float) -> Forward:
+    """Return what a forward pass in the run's precision makes."""
+    recipe = recipe_of(run, parallel)
     activations = activations_of(model, run, parallel, share, recipe, micro_batches)
     if run.activation_factor != 1.0:
         activations = activations.scaled(run.activation_factor)
@@ -64,20 +96,9 @@ def ledger_of(
     if share.last is not False:
         loss = loss_bytes(model, run, parallel, recipe, activations.tokens)
         loss = loss if share.last is True else loss.scaled(where(share.last, 1.0, 0.0))
-    return Ledger(
-        share=share,
-        recipe=recipe,
-        states=states_of(model, run, parallel, share, recipe, optimizer),
-        activations=activations,
-        loss=loss,
-        # Quantised matrices are unpacked in the type of the product, each time anew: autocast has the adapters to cast.
-        casts=recipe.cast * (share.trainable if run.finetune == "qlora" else share.matrices),
-        workspace=workspaces(gpu, run, model.experts),
-        # In a pipeline as many micro-batches are in flight again once the first ones have left their gradients.
-        accumulated=micro_batches > parallel.pp,
-        micro_batches=micro_batches,
-        captured=run.cuda_graphs,
-    )
+    # Quantised matrices are unpacked in the type of the product, each time anew: autocast has the adapters to cast.
+    casts = recipe.cast * (share.trainable if run.finetune == "qlora" else share.matrices)
+    return Forward(activations=activations, loss=loss, casts=casts)
 
 
 def ledger_if_known(
@@ -202,18 +223,23 @@ def training_moments(ledger: Ledger, step: int) -> list[Moment]:
 
 
 def evaluation_moment(ledger: Ledger, run: RunSpec, step: int) -> Moment | None:
-    """Return the moment of an evaluation, whose batch may differ; with a graph when gradients are not switched off."""
+    """Return the moment of an evaluation, whose batch and precision may differ; with a graph when gradients are not switched off."""
     if not run.evaluation_micro_batch or not run.micro_batch:
         return None
     ratio = run.evaluation_micro_batch / run.micro_batch
-    acts, loss = ledger.activations, ledger.loss
-    kept = acts.saved if run.evaluation_without_no_grad else acts.inference - acts.unpacked
-    pool = acts.saved + acts.rebuilt + acts.working if ledger.captured else 0.0
+    same = Forward(activations=ledger.activations, loss=ledger.loss, casts=ledger.casts)
+    forward = ledger.evaluated or same
+    acts, loss = forward.activations, forward.loss
+    kept = acts.inference - acts.unpacked
+    if run.evaluation_without_no_grad:
+        kept = 2 * acts.saved if run.evaluation_keeps_last else acts.saved
+    trained = same.activations
+    pool = trained.saved + trained.rebuilt + trained.working if ledger.captured else 0.0
     return _moment(
         ledger,
         step,
         "eval",
-        activations=kept * ratio + ledger.casts + acts.unpacked + pool,
+        activations=kept * ratio + forward.casts + acts.unpacked + pool,
         logits_and_loss=(loss.forward - loss.unpacked) * ratio + loss.unpacked,
         gradients=ledger.states.gradients,
         communication_buffers=ledger.states.gathered_forward,

@@ -92,6 +92,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         recompute_layers: Blocks that full recomputation covers; None means all of them.
         foreach: Whether the optimizer and clipping use multi-tensor kernels (temporaries of the size of the parameters).
         evaluation_micro_batch: Samples per forward of an evaluation phase, or None where there is none.
+        evaluation_without_no_grad: Whether an evaluation records gradients, and so keeps what a backward pass would need.
+        evaluation_keeps_last: Whether what the batch before has recorded is still held while the next one is computed.
+        evaluation_precision: That of an evaluation where it is another: outside of the autocast around the training.
         loader_workers: Processes of the loader on every data-parallel rank; 0 loads in the training process.
         sample_seconds: What one of them needs for a sample; None where that is not known, and nothing is waited for.
         kept_bytes_per_step: Growth per step from values that are kept (with or without graph).
@@ -147,6 +150,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     ema: bool = False
     evaluation_micro_batch: int | None = None
     evaluation_without_no_grad: bool = False
+    evaluation_keeps_last: bool = False
+    evaluation_precision: Precision | None = None
     loader_workers: int | None = None
     sample_seconds: float | None = None
     kept_bytes_per_step: float = 0.0

@@ -110,6 +110,8 @@ def _fix(context: Context) -> Fix:
             instruction="the layers whose size is known do not fit alone",
             expected="the run fits",
         )
+    if (evaluated := _without_gradients(context)) is not None:
+        return evaluated
     micro = context.run.micro_batch or 1
     fits = max_micro_batch(context.model, context.run, context.parallel, context.capacity_bytes or 0, context.gpu)
     if 0 < fits < micro:
@@ -124,6 +126,24 @@ def _fix(context: Context) -> Fix:
         title="use a larger GPU, or shard the model over several",
         instruction="no single change of this run makes it fit",
         expected="the run fits",
+    )
+
+
+def _without_gradients(context: Context) -> Fix | None:
+    """Turning gradients off where nothing but an evaluation that records them runs out, and where that makes it fit."""
+    memory, run, model = context.memory, context.run, context.model
+    if memory is None or memory.oom is None or memory.oom.phase != "eval" or model is None:
+        return None
+    if not run.evaluation_without_no_grad:
+        return None
+    off = msgspec.structs.replace(run, evaluation_without_no_grad=False)
+    found = estimate_memory(model, off, context.parallel, context.gpu, context.capacity_bytes)
+    if found.fits != "yes" or found.device_bytes is None:
+        return None
+    return Fix(
+        title="turn gradients off in the evaluation",
+        instruction="put its loop under `with torch.no_grad():`, or decorate its function with @torch.no_grad()",
+        expected=f"needs {format_bytes(found.device_bytes.mid)} instead",
     )
 
 

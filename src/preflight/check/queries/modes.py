@@ -7,8 +7,10 @@ import re
 from collections.abc import Set
 from typing import TYPE_CHECKING
 
+from preflight.check.queries.parameters import holding_of
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.evaluate.library.torch import wrapped
+from preflight.source.known_models import spec_of
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event
 from preflight.source.values import Dict, Known, Obj, Seq, Value, options_of, plain
@@ -95,6 +97,21 @@ def pretrained_modes(context: Context, model: Obj) -> bool | None:
     if any(family == f.replace("-", "").replace("_", "") for f in _WITH_DROPOUT):
         return True
     return False if any(family == f.replace("_", "") for f in _WITHOUT_DROPOUT) else None
+
+
+def network_modes(context: Context, model: Obj) -> bool | None:
+    """True where a library builds the network with batch norm and all of it is trained; else None.
+
+    Who trains a head on a frozen network may well leave its statistics as they are.
+    """
+    spec = spec_of(context.reading, model)
+    if spec is None or spec.norm != "batchnorm":
+        return None
+    if context.fact("model.trainable_parameters") != context.fact("model.parameters"):
+        return None
+    optimizers = (holding_of(context.reading, one) for one in context.reading.made("optimizer"))
+    owners = (part.owner for holding in optimizers for part in holding.parts if part.amount != "some")
+    return True if any(owner is model or wrapped(owner) is model for owner in owners) else None
 
 
 def _any(found: list[bool | None]) -> bool | None:
@@ -258,6 +275,7 @@ __all__ = [
     "leaves",
     "models_of",
     "modes_of",
+    "network_modes",
     "pretrained_modes",
     "reaches",
     "uses_of",

@@ -78,7 +78,7 @@ def _architecture(model: ModelSpec) -> dict[str, Any]:
 
 def _run(request: Request) -> dict[str, Any]:
     run = request.run
-    if run.length_schedule or run.kept_bytes_per_step or run.evaluation_without_no_grad:
+    if run.length_schedule or run.kept_bytes_per_step or run.evaluation_without_no_grad or run.evaluation_precision:
         raise UsageError("a run whose length changes or that grows has no form as settings")
     plain = RunSpec(foreach=False)
     told = ("precision", "optimizer", "attention", "stack")

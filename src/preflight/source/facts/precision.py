@@ -138,7 +138,7 @@ def _loop(reading: Reading) -> Fact:
             kind = autocast_of(event.context)
             if kind is not None:
                 return Fact(kind, event.script.location(event.node), "autocast around the forward")
-            if _autocast_unknown(event.context):
+            if autocast_unknown(event.context):
                 return unknown("whether the autocast around the forward is on is not known")
             break
     for event in reading.trace.calls(
@@ -164,7 +164,7 @@ def autocast_of(context: Context) -> str | None:
     return None
 
 
-def _autocast_unknown(context: Context) -> bool:
+def autocast_unknown(context: Context) -> bool:
     """Whether something that is called an autocast is around a place, whose precision is not known."""
     return any(
         isinstance(option, (Obj, Ext)) and option.name.rpartition(".")[2] == "autocast"

@@ -31,6 +31,7 @@ from preflight.check.queries.modes import (
     leaves,
     models_of,
     modes_of,
+    network_modes,
     pretrained_modes,
     reaches,
     uses_of,
@@ -278,6 +279,8 @@ def check(context: Context) -> Iterator[Finding]:
         modal = has_modes(model)
         if modal is None:
             modal = pretrained_modes(context, model)
+        if modal is None:
+            modal = network_modes(context, model)
         if modal is False or any(concerns(e, model) for e in context.trace.calls(".fit")):
             continue
         for loop in context.reading.loops:

@@ -23,7 +23,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.modes import concerns, handed_out, has_modes, modes_of, reaches, uses_of
+from preflight.check.queries.modes import concerns, handed_out, has_modes, modes_of, network_modes, reaches, uses_of
 from preflight.check.queries.tensors import grad_off, within_forward
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, provenance
@@ -236,6 +236,8 @@ def check(context: Context) -> Iterator[Finding]:
     """Look, for each model that is trained, for an evaluation that no eval precedes."""
     for model in context.reading.models:
         modal = has_modes(model)
+        if modal is None:
+            modal = network_modes(context, model)
         if modal is False:
             continue
         for loop in context.reading.loops:

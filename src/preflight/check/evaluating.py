@@ -1,0 +1,74 @@
+"""What an evaluation that records gradients keeps: the graph of its batch, and often that of the batch before."""
+
+from __future__ import annotations
+
+import ast
+
+import msgspec
+
+from preflight.check.context import Context
+from preflight.check.queries.evaluations import Evaluation, evaluations_with_gradients
+from preflight.check.queries.kept_graphs import graph_of
+from preflight.source.evaluate.library.torch import wrapped
+from preflight.source.facts.precision import autocast_of, autocast_unknown
+from preflight.source.trace import Event
+from preflight.source.values import options_of
+from preflight.vocabulary.run import Precision, RunSpec
+
+
+def with_evaluation(context: Context) -> RunSpec | None:
+    """The run with what its evaluations keep; None where they turn gradients off, or not everything was followed."""
+    models = context.reading.models
+    if not models or context.run.evaluation_micro_batch is None or not context.reading.complete:
+        return None
+    evaluations = [(one, call) for one in evaluations_with_gradients(context) for call in one.calls[:1]]
+    evaluations = [(one, call) for one, call in evaluations if _is_of(call, models[0])]
+    if not evaluations:
+        return None
+    outside = [_precision(context, call) for _, call in evaluations]
+    return msgspec.structs.replace(
+        context.run,
+        evaluation_without_no_grad=True,
+        evaluation_keeps_last=any(_keeps_last(context, one) for one, _ in evaluations),
+        evaluation_precision="fp32" if "fp32" in outside else None,
+    )
+
+
+def _is_of(call: Event, model: object) -> bool:
+    """Whether a call is one of the model whose sizes are known, or of what wraps it."""
+    return any(one is model or wrapped(one) is model for one in options_of(call.receiver, limit=4))
+
+
+def _precision(context: Context, call: Event) -> Precision | None:
+    """``fp32`` for an evaluation that stands outside of the autocast which its training stands in, else None."""
+    first = next(
+        (
+            event
+            for event in context.reading.loops[0].events
+            if event.name == "()" and not event.context.shadow and _is_of(event, context.reading.models[0])
+        ),
+        None,
+    )
+    if first is None or autocast_of(first.context) != context.run.precision or autocast_unknown(call.context):
+        return None  # what sets it is no block around the call: the evaluation may have it, too
+    return "fp32" if autocast_of(call.context) in (None, "fp32") else None
+
+
+def _keeps_last(context: Context, evaluation: Evaluation) -> bool:
+    """Whether a variable of the loop holds a graph at the end of a pass: Python frees it once the next one is there."""
+    body = evaluation.frame.node
+    if not isinstance(body, ast.For):
+        return False
+    last: dict[str, ast.stmt] = {}
+    for node in ast.walk(body):
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete)):
+            targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else [node.target]
+            for name in (n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)):
+                if name not in last or _place(last[name]) < _place(node):
+                    last[name] = node
+    made = {id(one.value) for one in last.values() if isinstance(one, ast.Assign)}
+    return any(id(event.node) in made and graph_of(context, event.result) is not None for event in evaluation.inside)
+
+
+def _place(statement: ast.stmt) -> tuple[int, int]:
+    return statement.lineno, statement.col_offset
