@@ -115,6 +115,18 @@ def test_the_types_of_all_layers_that_autocast_misses_are_told(tmp_path: Path) -
     assert ("multiplications in float64", 200) in [(one.what, one.value) for one in found.evidence]
 
 
+def test_other_lines_that_autocast_misses_are_told_once_each(tmp_path: Path) -> None:
+    rows = (
+        PrecisionSeen("product", "body", "train.py:3", "float16", "on", 1, 500),
+        *(PrecisionSeen("product", f"block.{i}", "train.py:4", "float32", "", 1, 300 - i) for i in range(3)),
+        *(PrecisionSeen("product", f"head.{i}", "train.py:5", "float32", "", 2, 20) for i in range(2)),
+    )
+    profile = Profile(outcome="ended", steps=4, precision=rows)
+    (found,) = autocast_misses_layers.observe(Run(profile, _run(tmp_path, 6, "").context))
+    assert found.location.line == 4
+    assert [(one.location.line, one.message) for one in found.related] == [(5, "4 products in float32")]
+
+
 def test_a_loss_of_several_numbers_stops_the_step_that_it_comes_in(tmp_path: Path) -> None:
     run = _run(tmp_path, 6, "grad can be implicitly created only for scalar outputs")
     (found,) = loss_never_reduced.observe(Run(msgspec.structs.replace(run.profile, steps=3), run.context))

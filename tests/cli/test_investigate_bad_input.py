@@ -147,3 +147,11 @@ def test_a_rate_of_more_than_one_may_be_one_of_hours(folder: Path, capsys: pytes
     (folder / "hours.csv").write_text("side,outcome,hours\nbefore,fail,1\nafter,pass,3\n")
     assert run("investigate", "verify", "--trials", "hours.csv", "--unit", "hours", "--rate", "2") in (0, 3)
     assert "error" not in capsys.readouterr().err
+
+
+def test_a_program_is_no_log_without_a_word_of_trouble(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "train.py").write_text("import torch\n" + "model = torch.nn.Linear(2, 2)\n" * 40)
+    assert run("investigate", "train.py") == 3
+    said = capsys.readouterr().out
+    assert "train.py: programs or settings and no logs, not read" in said
+    assert "no word of trouble" not in said

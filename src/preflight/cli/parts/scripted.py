@@ -49,6 +49,8 @@ _TOLD = {
     "sequence_length": "sequence length",
     "image_size": "image size",
 }
+_WITHOUT_LENGTH = ("cnn", "mlp")
+"""Families of networks that take no sequences."""
 
 
 class Scripted(msgspec.Struct, frozen=True):
@@ -106,7 +108,7 @@ def told_by(
     said = _run(run, facts, path, model) | _spread(dims, facts, path)
     if seen is not None and seen.micro_batch is not None:
         said.setdefault("run.micro_batch", Said(seen.micro_batch, path))
-    missing = _missing(said, facts, path, gpus)
+    missing = _missing(said, facts, path, gpus, model)
     if model is None:
         return Scripted(Settings(said), None, missing)
     title = f"{os.path.basename(path)} ({model.name or model.family}, {format_parameters(model.parameters or 0)})"
@@ -198,10 +200,14 @@ def _where(fact: Fact | None, path: str) -> str:
     return f"{place.path}:{place.line}" if place is not None and place.path and place.line else path
 
 
-def _missing(said: dict[str, Said], facts: dict[str, Fact], path: str, gpus: int | None) -> tuple[str, ...]:
-    """Return a sentence for each thing that the script does not say."""
+def _missing(
+    said: dict[str, Said], facts: dict[str, Fact], path: str, gpus: int | None, model: ModelSpec | None
+) -> tuple[str, ...]:
+    """Return a sentence for each thing that the script does not say, and that its network asks for."""
     found = []
     for fact_key, word in _TOLD.items():
+        if fact_key == "sequence_length" and model is not None and model.family in _WITHOUT_LENGTH:
+            continue
         fact = facts[fact_key]
         key = next(key for _, key, other in _FIELDS if other == fact_key)
         if key not in said and fact_key != "image_size" and fact.reason:

@@ -214,7 +214,7 @@ def _global(reading: Reading, micro: Fact, accumulation: Fact, known: dict[str, 
     return Fact(
         micro.value * accumulation.value * ranks,
         micro.location,
-        f"{micro.value} per GPU x {accumulation.value} accumulated x {ranks} GPUs",
+        f"{micro.value} per GPU x {accumulation.value} accumulated x {ranks} GPU{'s' * (ranks != 1)}",
     )
 
 

@@ -19,6 +19,8 @@ from preflight.vocabulary.log import LogFile, Reading, Unknown, Who
 
 _Known = dict[tuple[str | None, int], Who]
 _MOST_UNKNOWN = 500
+_PASSED_OVER = ("binary", "program")
+"""Kinds of files of which no line is read as a line of a log."""
 
 
 def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
@@ -46,7 +48,7 @@ def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
         unknown=tuple(_merged_unknown(unknown)),
         world_size=_world_size(parts, rows),
         bytes_read=sum(file.size for file in files),
-        lines_read=sum(file.lines for file in files),
+        lines_read=sum(file.lines for file in files if file.kind not in _PASSED_OVER),
         notes=tuple(dict.fromkeys(said)),
         **{name: tuple(found) for name, found in rows.items()},
     )

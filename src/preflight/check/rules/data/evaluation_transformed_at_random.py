@@ -138,7 +138,10 @@ def check(context: Context) -> Iterator[Finding]:
             f"held-out pictures pass through the random transform {title(random)}"
             f"{', because the evaluation has the transform of the training' if shared else ''}: the metric is lower than what the "
             "network is worth, and changes for the same weights",
-            evidence=[Evidence("random transform", title(random)), Evidence("transform of the training", shared)],
+            evidence=[
+                Evidence("random transform", title(random)),
+                *([Evidence("transform of the evaluation", "that of the training")] if shared else ()),
+            ],
             related=[(random, "the random transform"), (loader, "the loader that is evaluated on")],
             fix=Fix(
                 title="give the evaluation a transform without random parts",

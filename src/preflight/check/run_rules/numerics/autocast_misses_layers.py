@@ -162,8 +162,17 @@ def observe(run: Run) -> Iterator[Finding]:
             "float32 goes into torch.autocast(..., enabled=False) inside the region",
             expected="they run on tensor cores in 16 bit and keep half the activations",
         ),
-        related=[(row.line, f"{row.calls} products in {row.dtype}") for row in missed[1:3]],
+        related=[(line, f"{calls} products in {dtype}") for (line, dtype), calls in _elsewhere(missed)[:2]],
     )
+
+
+def _elsewhere(rows: list[PrecisionSeen]) -> list[tuple[tuple[str, str], int]]:
+    """Return the other lines than the first with their type, and how many products each made."""
+    calls: dict[tuple[str, str], int] = {}
+    for row in rows:
+        if row.line != rows[0].line:
+            calls[row.line, row.dtype] = calls.get((row.line, row.dtype), 0) + row.calls
+    return list(calls.items())
 
 
 def _work(rows: list[PrecisionSeen], dtype: str) -> int:
