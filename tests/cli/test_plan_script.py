@@ -169,22 +169,17 @@ def test_a_dry_run_belongs_to_a_script(capsys: pytest.CaptureFixture[str]) -> No
     assert "--dry-run belongs to --script" in capsys.readouterr().err
 
 
-def test_a_network_of_images_has_no_attention_and_no_length(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_network_of_images_is_not_asked_for_a_length(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     loss = "torch.nn.functional.cross_entropy(model(tokens.cuda()), torch.zeros(8).long().cuda())"
     made = SCRIPT.replace("from transformers import AutoModelForCausalLM", "from torchvision import models")
     made = made.replace('AutoModelForCausalLM.from_pretrained("gpt2")', "models.resnet50()")
     made = made.replace("model(tokens.cuda(), labels=tokens.cuda()).loss", loss)
     (tmp_path / "pictures.py").write_text(made.replace("64, 512, dtype=torch.long", "64, 3, 224, 224"))
-    (tmp_path / "text.py").write_text(SCRIPT)
-    told = []
-    for name in ("pictures.py", "text.py"):
-        assert main(["plan", str(tmp_path / name), "--format", "text"]) == 0
-        told.append(capsys.readouterr().out)
-    assert "samples a step, fp32, sgd\n" in told[0]
-    assert "sequence length" not in told[0]
-    assert "flash attention" in told[1].replace("\n  ", " ")
-
-
-def test_one_sample_is_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "0.1", "1"]) == 0
-    assert "micro-batch 1, 1 sample a step" in capsys.readouterr().out
+    (tmp_path / "text.py").write_text(
+        SCRIPT.replace("TensorDataset(torch.zeros(64, 512, dtype=torch.long))", "Texts()")
+    )
+    told = [
+        "does not tell its sequence length" in " ".join(report(capsys, str(tmp_path / name))["plan"]["assumptions"])
+        for name in ("pictures.py", "text.py")
+    ]
+    assert told == [False, True]

@@ -13,7 +13,6 @@ from preflight.report.parts.plan_rows import (
     EFFECT_TITLES,
     SCALING_TITLES,
     STAGE_TITLES,
-    attends,
     attention_words,
     bottleneck_groups,
     candidate_rows,
@@ -46,7 +45,7 @@ def plan_view(plan: Plan) -> dict[str, Any]:
     chosen = plan.chosen
     return {
         "layout": layout_words(chosen.parallel) if chosen else "",
-        "run": run_words(chosen.run, attends=attends(plan)) if chosen else "",
+        "run": run_words(chosen.run, plan.model) if chosen else "",
         "compared_titles": COMPARED_TITLES,
         "compared": compared_rows(plan),
         "compared_reasons": compared_reasons(plan),

@@ -9,7 +9,6 @@ from preflight.report.parts.plan_rows import (
     CANDIDATE_TITLES,
     COMPARED_TITLES,
     STAGE_TITLES,
-    attends,
     bottleneck_groups,
     candidate_rows,
     change_words,
@@ -41,7 +40,7 @@ def plan_lines(plan: Plan, level: str, escape: Callable[[str], str], table: Tabl
         if plan.model is not None and (size := model_in_words(plan.model)):
             lines += [f"{level}# Model", "", escape(size) + ".", ""]
         lines += [f"{level}# Layout", "", escape(layout_words(plan.chosen.parallel)) + ".", ""]
-        lines += [escape(run_words(plan.chosen.run, attends=attends(plan))) + ".", ""]
+        lines += [escape(run_words(plan.chosen.run, plan.model)) + ".", ""]
         if len(plan.chosen.stages) > 1:
             lines += [f"{level}# Pipeline stages", "", *table(STAGE_TITLES, cells(stage_rows(plan.chosen)))]
     for title, found in bottleneck_groups(plan):

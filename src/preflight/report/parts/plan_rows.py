@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from preflight.report.parts.clean import one_line
+from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.plan import AttentionMemory, Bottleneck, Candidate, Plan, ScalingPoint, Sensitivity
 from preflight.vocabulary.quantity import (
     GIB,
@@ -49,18 +50,13 @@ def short_layout(parallel: ParallelDims) -> str:
     return " ".join(parts) or "one GPU"
 
 
-def attends(plan: Plan) -> bool:
-    """Return whether the kind of attention matters: networks of convolutions, and those without heads, have none."""
-    return plan.model is None or (plan.model.heads is not None and plan.model.family not in ("cnn", "mlp", "rnn"))
-
-
-def run_words(run: RunSpec, *, attends: bool = True) -> str:
-    """Return batch, length and what else decides memory and time; a network without attention has no kind of it."""
-    parts = [f"micro-batch {run.micro_batch}", f"{run.global_batch} sample{'s' * (run.global_batch != 1)} a step"]
+def run_words(run: RunSpec, model: ModelSpec | None = None) -> str:
+    """Return batch, length and what else decides memory and time; of a model without heads no kind of attention."""
+    parts = [f"micro-batch {run.micro_batch}", f"{run.global_batch} samples a step"]
     if run.sequence_length:
         parts.append(f"{run.sequence_length} tokens each")
     parts += [run.precision, run.optimizer or "no optimizer"]
-    if attends:
+    if model is None or model.family not in ("cnn", "mlp", "rnn"):
         parts.append(f"{run.attention} attention")
     if run.recompute != "none":
         of = f" of {run.recompute_layers} blocks" if run.recompute_layers is not None else ""

@@ -11,7 +11,6 @@ from preflight.report.parts.plan_rows import (
     EFFECT_TITLES,
     SCALING_TITLES,
     STAGE_TITLES,
-    attends,
     attention_words,
     candidate_rows,
     compared_reasons,
@@ -46,7 +45,7 @@ def layout_section(canvas: Canvas, plan: Plan) -> None:
         canvas.write(size, indent=2)
     canvas.heading("LAYOUT")
     canvas.write(layout_words(plan.chosen.parallel), indent=2)
-    canvas.write(run_words(plan.chosen.run, attends=attends(plan)), indent=2)
+    canvas.write(run_words(plan.chosen.run, plan.model), indent=2)
 
 
 def attention_line(canvas: Canvas, plan: Plan) -> None:

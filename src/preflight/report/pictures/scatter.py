@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from preflight.report.parts.plan_rows import attends, run_words, short_layout
+from preflight.report.parts.plan_rows import run_words, short_layout
 from preflight.report.pictures.axis import Logarithmic
 from preflight.vocabulary.plan import Candidate, Plan, same_layout
 from preflight.vocabulary.quantity import format_bytes, format_seconds
@@ -46,12 +46,7 @@ def scatter(plan: Plan) -> dict[str, Any] | None:
     drawn = {same_layout(one): one for one in known[:MOST]}
     points += [
         _point(
-            one,
-            _place(one, per_sample),
-            "best" if key == best else "front" if key in front else "other",
-            across,
-            up,
-            attends(plan),
+            one, _place(one, per_sample), "best" if key == best else "front" if key in front else "other", across, up
         )
         for key, one in drawn.items()
     ]
@@ -77,7 +72,7 @@ def _place(one: Candidate, per_sample: bool) -> tuple[float, float]:
 
 
 def _point(
-    one: Candidate, place: tuple[float, float], kind: str, across: Logarithmic, up: Logarithmic, attending: bool
+    one: Candidate, place: tuple[float, float], kind: str, across: Logarithmic, up: Logarithmic
 ) -> dict[str, Any]:
     seconds, size = place
     return {
@@ -85,5 +80,5 @@ def _point(
         "y": round(100 - up.at(size), 2),
         "kind": kind,
         "name": short_layout(one.parallel),
-        "title": f"{short_layout(one.parallel)}, {run_words(one.run, attends=attending)}: {format_seconds(seconds)}, {format_bytes(size)}",
+        "title": f"{short_layout(one.parallel)}, {run_words(one.run)}: {format_seconds(seconds)}, {format_bytes(size)}",
     }
