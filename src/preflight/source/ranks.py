@@ -268,7 +268,9 @@ _PLAIN = ("torch.", "builtins.", "math.", "os.", "numpy.", "time.", "random.", "
 
 def may_ask_rank(frame: Context) -> bool:
     """Whether a branch could be one on the rank, asked by code that was not followed."""
-    for index, part in enumerate(provenance(frame.value, 40)):
+    for index, part in enumerate(provenance(frame.value, 40, _counts)):
+        if _counts(part):
+            continue
         if isinstance(part, Obj) and index < 12:
             if part.kind == "call" and not part.name.startswith(_PLAIN) and part.name != "()":
                 return True
@@ -281,6 +283,14 @@ def may_ask_rank(frame: Context) -> bool:
         ):
             return True
     return False
+
+
+def _counts(value: Value) -> bool:
+    """Whether a value is a number that a loop counts up: the place of a batch, or a sum of steps."""
+    if not isinstance(value, Unknown) or not value.reason.startswith("changes "):
+        return False
+    first = plain(value.initial)
+    return isinstance(first, (int, float)) and not isinstance(first, bool)
 
 
 def carries_rank(value: Value | None) -> bool:

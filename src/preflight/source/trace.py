@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from preflight.source.values import Choice, Dict, Ext, Func, Known, Obj, Phi, Seq, Unknown, Value, options_of
@@ -272,8 +272,8 @@ def parents_of(value: Value) -> Iterable[Value]:
     return ()
 
 
-def provenance(value: Value | None, limit: int = 4000) -> Iterator[Value]:
-    """Yield a value and everything it was made from, nearest first, each once."""
+def provenance(value: Value | None, limit: int = 4000, ends: Callable[[Value], bool] | None = None) -> Iterator[Value]:
+    """Yield a value and everything it was made from, nearest first, each once; not what is behind one that ``ends`` takes."""
     if value is None:
         return
     queue: list[Value] = [value]
@@ -283,7 +283,7 @@ def provenance(value: Value | None, limit: int = 4000) -> Iterator[Value]:
             return
         limit -= 1
         yield current
-        for parent in parents_of(current):
+        for parent in parents_of(current) if ends is None or not ends(current) else ():
             if id(parent) not in seen:
                 seen.add(id(parent))
                 queue.append(parent)

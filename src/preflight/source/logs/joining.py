@@ -19,8 +19,6 @@ from preflight.vocabulary.log import LogFile, Reading, Unknown, Who
 
 _Known = dict[tuple[str | None, int], Who]
 _MOST_UNKNOWN = 500
-_PASSED_OVER = ("binary", "program")
-"""Kinds of files of which no line is read as a line of a log."""
 
 
 def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
@@ -48,7 +46,7 @@ def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
         unknown=tuple(_merged_unknown(unknown)),
         world_size=_world_size(parts, rows),
         bytes_read=sum(file.size for file in files),
-        lines_read=sum(file.lines for file in files if file.kind not in _PASSED_OVER),
+        lines_read=sum(file.lines for file in files if file.kind not in ("binary", "program")),
         notes=tuple(dict.fromkeys(said)),
         **{name: tuple(found) for name, found in rows.items()},
     )

@@ -82,6 +82,20 @@ model = torch.nn.Linear(4, 2)
 if first:
     T.save({"model": model.state_dict(), "step": 1}, args.out + "/last.pt")
 """,
+    """
+import torch
+import torch.distributed as dist
+from torch import nn
+dist.init_process_group("nccl")
+model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2).cuda())
+done = 0
+for epoch in range(epochs):
+    for index, batch in enumerate(my_loader(epoch)):
+        step(batch)
+        done += 1
+        if index % 100 == 0 and done > 1000:
+            torch.save(model.state_dict(), f"checkpoint-{epoch}.pt")
+""",
 )
 
 GOOD = (
@@ -138,6 +152,20 @@ if torch.cuda.device_count() > 1:
     mp.spawn(train, nprocs=torch.cuda.device_count(), args=(torch.cuda.device_count(),))
 else:
     train(0, 1)
+""",
+    """
+import torch
+import torch.distributed as dist
+from torch import nn
+from mine import is_first
+dist.init_process_group("nccl")
+model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2).cuda())
+first = False
+for index, batch in enumerate(my_loader()):
+    first = is_first()
+    step(batch)
+    if index % 100 == 0 and first:
+        torch.save(model.state_dict(), "checkpoint.pt")
 """,
 )
 
