@@ -155,38 +155,6 @@ NO-GO  2 errors, 1 warning, 1 note; fix the errors before training
 
 gpu: NVIDIA A100 40GB, gpus: 1
 
-## Memory of one GPU
-
-| what | size | interval |
-| --- | --- | --- |
-| peak (allocated) | 58.7 GiB | 55.0 to 63.1 GiB |
-| reserved by the allocator | 60.7 GiB | 57.0 to 66.0 GiB |
-| shown by the driver | 61.2 GiB | 57.5 to 66.5 GiB |
-| capacity of the GPU | 39.4 GiB | **does not fit (chance that it fits: 1 %)** |
-
-**Will run out of memory at step 0, in the forward pass**: 5.8 GiB of parameters + 35.2 GiB of activations = 41.0 GiB &gt; 39.4 GiB
-
-| part | size | share |
-| --- | --- | --- |
-| activations | 29.0 GiB | 47 % |
-| optimizer states | 11.6 GiB | 19 % |
-| logits and loss | 6.2 GiB | 10 % |
-| model parameters | 5.8 GiB | 9 % |
-| gradients | 5.8 GiB | 9 % |
-| fragmentation | 2.0 GiB | 3 % |
-| context | 512 MiB | 1 % |
-| workspace | 307 MiB | 0 % |
-
-## Efficiency: 42 %
-
-Significant inefficiencies
-
-| part | score | weight | reason |
-| --- | --- | --- | --- |
-| precision | 30 % | 0.4 | fp32 without TF32: 19.5 of 312 TFLOP/s |
-| data loading | 20 % | 0.3 | 0 workers |
-| batch size | 80 % | 0.3 | 1 x 1024 tokens |
-
 ## Critical errors (2)
 
 1. **Memory overflow: the peak of 61.2 GiB exceeds the 39.4 GiB of the GPU**
@@ -235,6 +203,38 @@ Significant inefficiencies
    import torch
    ```
 
+
+## Memory of one GPU
+
+| what | size | interval |
+| --- | --- | --- |
+| peak (allocated) | 58.7 GiB | 55.0 to 63.1 GiB |
+| reserved by the allocator | 60.7 GiB | 57.0 to 66.0 GiB |
+| shown by the driver | 61.2 GiB | 57.5 to 66.5 GiB |
+| capacity of the GPU | 39.4 GiB | **does not fit (chance that it fits: 1 %)** |
+
+**Will run out of memory at step 0, in the forward pass**: 5.8 GiB of parameters + 35.2 GiB of activations = 41.0 GiB &gt; 39.4 GiB
+
+| part | size | share |
+| --- | --- | --- |
+| activations | 29.0 GiB | 47 % |
+| optimizer states | 11.6 GiB | 19 % |
+| logits and loss | 6.2 GiB | 10 % |
+| model parameters | 5.8 GiB | 9 % |
+| gradients | 5.8 GiB | 9 % |
+| fragmentation | 2.0 GiB | 3 % |
+| context | 512 MiB | 1 % |
+| workspace | 307 MiB | 0 % |
+
+## Efficiency: 42 %
+
+Significant inefficiencies
+
+| part | score | weight | reason |
+| --- | --- | --- | --- |
+| precision | 30 % | 0.4 | fp32 without TF32: 19.5 of 312 TFLOP/s |
+| data loading | 20 % | 0.3 | 0 workers |
+| batch size | 80 % | 0.3 | 1 x 1024 tokens |
 
 ## Recommendations
 

@@ -115,3 +115,16 @@ def test_everything_that_is_known_is_on_the_page() -> None:
 def test_a_report_of_many_findings_stays_below_the_limit() -> None:
     many = msgspec.structs.replace(samples.NO_GO, findings=samples.NO_GO.findings * 20)
     assert len(render(many, "html", sources=samples.SOURCES).encode()) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("format", "memory"),
+    [("text", "\nMEMORY  of one GPU"), ("markdown", "\n## Memory of one GPU"), ("html", "Memory of one GPU <")],
+)
+def test_what_speaks_against_a_run_comes_before_its_memory_in_every_form(format: str, memory: str) -> None:
+    text = render(samples.NO_GO, format, sources=samples.SOURCES, rules=samples.RULES)
+    errors, warnings = (
+        text.lower().index(title)
+        for title in ("critical errors (2)", ">warnings (1)" if format == "html" else "warnings (1)")
+    )
+    assert errors < warnings < text.index(memory)

@@ -85,15 +85,15 @@ def _block(report: Report, options: Options, level: str) -> list[str]:
         rows = [tuple(escape(cell) for cell in row) for row in part.rows]
         lines += _table(part.titles, rows) if rows else []
     lines += alarm_lines(report, options, level, escape, code)
-    lines += plan_lines(report.plan, level, escape, _table) if report.plan is not None else []
-    lines += _memory(report.memory, level) if report.memory is not None else []
-    lines += _efficiency(report, level)
     for severity, title in _TITLES.items():
         findings = findings_of(report, severity)
         if findings:
             lines += [f"{level}# {title} ({len(findings)})", ""]
             for index, finding in enumerate(findings, 1):
                 lines += _finding(index, finding, options)
+    lines += plan_lines(report.plan, level, escape, _table) if report.plan is not None else []
+    lines += _memory(report.memory, level) if report.memory is not None else []
+    lines += _efficiency(report, level)
     lines += _rest(report, level)
     return lines
 
