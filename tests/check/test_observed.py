@@ -10,6 +10,7 @@ import pytest
 from preflight.check.context import Context
 from preflight.check.dry_run import settle
 from preflight.check.dry_run.added import settled
+from preflight.check.observed import probed
 from preflight.check.observed.refused import Refused
 from preflight.check.observed.run import Run
 from preflight.check.rule import Rule, RunRule
@@ -21,6 +22,7 @@ from preflight.source.script import read_script
 from preflight.vocabulary.finding import Finding, Fix, Location
 from preflight.vocabulary.held import Growth
 from preflight.vocabulary.memory import MemoryEstimate, Oom
+from preflight.vocabulary.probe import Probe
 from preflight.vocabulary.profile import Frame, Profile
 from preflight.vocabulary.seen import Observation, OptimizerSeen, ParameterSeen, PrecisionSeen
 
@@ -125,6 +127,17 @@ def test_other_lines_that_autocast_misses_are_told_once_each(tmp_path: Path) -> 
     (found,) = autocast_misses_layers.observe(Run(profile, _run(tmp_path, 6, "").context))
     assert found.location.line == 4
     assert [(one.location.line, one.message) for one in found.related] == [(5, "4 products in float32")]
+
+
+@pytest.mark.parametrize(
+    ("assumptions", "told"),
+    [(("pictures such as 1.png are missing: black ones took their place",), True), (("weights were not read",), False)],
+)
+def test_a_probe_that_failed_on_data_that_stood_in_says_so(assumptions: tuple[str, ...], told: bool) -> None:
+    probe = Probe(outcome="left out", reason="IndexError: Target 246 is out of bounds.", assumptions=assumptions)
+    (note,) = probed.notes_of(Profile(outcome="ended", steps=4, probe=probe))
+    assert note.startswith("no probe with real numbers: IndexError: Target 246 is out of bounds.")
+    assert note.endswith("what stood in for its own data") is told
 
 
 def test_a_loss_of_several_numbers_stops_the_step_that_it_comes_in(tmp_path: Path) -> None:

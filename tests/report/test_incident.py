@@ -69,6 +69,18 @@ def test_an_incident_of_which_little_is_known_has_no_empty_parts() -> None:
     assert "None" not in render(_bare(), "markdown")
 
 
+@pytest.mark.parametrize("format", ["text", "markdown", "html"])
+def test_nobody_else_is_suspected_of_what_one_alone_is(format: str) -> None:
+    whole = incident()
+    alone = msgspec.structs.replace(whole.culprit, confidence=0.87, suspects=whole.culprit.suspects[:1])
+    for culprit, told in ((whole.culprit, True), (alone, False)):
+        text = render(
+            msgspec.structs.replace(report(), incident=msgspec.structs.replace(whole, culprit=culprit)), format
+        )
+        words = {"text": "also considered", "markdown": "# Suspects", "html": ">Suspect<"}
+        assert (words[format] in text) is told
+
+
 def test_many_ranks_are_cut_and_the_culprit_stays() -> None:
     activity = Activity(first=0, width=1, rows=dict.fromkeys(range(300), (1, 1)))
     many = msgspec.structs.replace(incident(), activity=activity, culprit=Culprit(ranks=(299,), confidence=0.9))

@@ -35,7 +35,8 @@ def notes_of(profile: Profile) -> list[str]:
     if probe is None:
         return []
     if probe.outcome == "left out":
-        return [f"no probe with real numbers: {probe.reason}"]
+        told = "; that may come of what stood in for its own data" if probe.assumptions and invented(probe) else ""
+        return [f"no probe with real numbers: {probe.reason}{told}"]
     smaller = f"; made smaller: {', '.join(probe.changed)}" if probe.changed else ""
     return [f"a probe ran {probe.steps} steps with real numbers on the CPU in {probe.seconds:.0f} s{smaller}"]
 
