@@ -71,6 +71,7 @@ def test_csv_holds_the_candidates(report: Report) -> None:
     assert len(rows) == 1
     assert rows[0]["pp"] == "4"
     assert rows[0]["chosen"] == "true"
+    assert all(row[name].isdigit() for row in rows for name in ("peak_bytes", "reserved_bytes", "device_bytes"))
     assert report.plan is not None
     assert report.plan.chosen is not None
     assert report.plan.chosen.step is not None

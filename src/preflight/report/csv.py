@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from preflight.errors import UsageError
 from preflight.report.parts.clean import clean_lines, one_line
 from preflight.report.parts.options import Options
@@ -43,7 +45,8 @@ def render(report: Report, options: Options) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(titles)
-    writer.writerows([[_safe(cell) for cell in row] for row in rows(report)])
+    whole = [title.endswith("_bytes") for title in titles]
+    writer.writerows([[_safe(cell, bytes_) for cell, bytes_ in zip(row, whole, strict=True)] for row in rows(report)])
     return out.getvalue()
 
 
@@ -82,11 +85,11 @@ def _memory_rows(report: Report) -> list[list[Cell]]:
     return rows
 
 
-def _safe(cell: Cell) -> Cell:
-    """Return a cell that a spreadsheet does not take for a formula; whole floats lose their point."""
+def _safe(cell: Cell, whole: bool) -> Cell:
+    """Return a cell that a spreadsheet does not take for a formula; whole floats lose their point, and bytes their fraction."""
     if isinstance(cell, str):
         text = one_line(cell) if len(clean_lines(cell)) == 1 else "\n".join(clean_lines(cell))
         return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
-    if isinstance(cell, float) and cell.is_integer():
-        return int(cell)
+    if isinstance(cell, float) and (whole or cell.is_integer()):
+        return round(cell) if math.isfinite(cell) else cell
     return cell

@@ -108,7 +108,8 @@ def test_commands_are_judged_by_code_and_output_and_end() -> None:
 def test_rules_pass_only_when_they_were_evaluated() -> None:
     one = item(RulesCheck(rules=("gradients-never-zeroed",)))
     assert standing(one).standing == "not-run"
-    assert standing(one, read_script=lambda: report()).standing == "pass"
+    passed = standing(one, read_script=lambda: report())
+    assert (passed.standing, passed.text) == ("pass", "1 rule finds nothing: gradients-never-zeroed")
     finding = Finding(
         "gradients-never-zeroed", "OPT001", "error", "certain", "never zeroed", Location(path="t.py", line=3)
     )

@@ -148,7 +148,10 @@ def _rules(check: RulesCheck, report: Report) -> Seen:
         return Seen("unknown", f"{open_[0].rule} could not be evaluated: {open_[0].reason}")
     if report.verdict == "UNKNOWN" and not report.facts:
         return Seen("unknown", "no training could be recognised in the script")
-    return Seen("pass", f"{len(check.rules)} rules find nothing: {', '.join(check.rules)}")
+    return Seen(
+        "pass",
+        f"{len(check.rules)} {'rule finds' if len(check.rules) == 1 else 'rules find'} nothing: {', '.join(check.rules)}",
+    )
 
 
 def _fact(check: FactCheck, report: Report) -> Seen:
