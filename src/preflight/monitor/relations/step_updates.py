@@ -25,6 +25,9 @@ _FIRST = 3
 _UNIT = 2.0**-24
 """Share of a number in float32 below which what is added to it leaves no trace."""
 
+_AS_LARGE_AS_THE_RATE = frozenset({"Adam", "AdamW", "Adamax", "NAdam", "RAdam"})
+"""Optimizers that change a weight by about the rate, however large its gradient is."""
+
 _ANNEALED = 1e-3
 """Share of the largest rate so far below which one has come to its end: its updates are lost beside the weights."""
 
@@ -50,6 +53,8 @@ class StepUpdates(Relation):
     are gradients that are mere rounding beside the others of the step: the bias of a layer in front of a normalisation has one, and an update of its size leaves no trace.
     So does that of a loss that has come to its end, and that of layers which hardly any gradient reaches; SGD at its largest
     rate, which tells how large its update is, may have one that is too small even for the whole precision of its weights.
+    Adam and its kin change a weight by about the rate: where even the largest rate so far is less than float32 tells
+    beside the weights of a layer, as one of 4e-8 beside the ones of a normalisation, this layer may rest while others move.
     What is not finite any more stays so whatever is added to it, and is not judged either: other relations tell of it.
     A parameter that stays as it is although it has a gradient is not the one that the optimizer updates, its update is
     smaller than the resolution of its dtype, or something puts the old value back.
@@ -172,6 +177,21 @@ class StepUpdates(Relation):
                 found.add(ident)
         return found
 
+    def _beyond(self, step: Step, still: set[int], window: Window) -> set[int]:
+        """The variables in float32 beside whose weights even the largest rate so far leaves no trace."""
+        assert step.after is not None
+        own = step.call.object + "."
+        rate = max((one for name, one in self._largest.items() if name.startswith(own)), default=0.0)
+        sizes = dict(zip(step.after.ids, step.after.norm, strict=True))
+        found = set()
+        for ident in still:
+            about = window.run.variables.get(ident)
+            if about is None or about.dtype != "float32" or not rate:
+                continue
+            if rate * about.numel**0.5 < _UNIT * (sizes.get(ident) or 0.0):
+                found.add(ident)
+        return found
+
     def _worth_a_change(self, gradients: State) -> Variables:
         """The variables whose gradient is more than rounding beside the largest of the step."""
         ids, norms = gradients.ids, gradients.norm
@@ -195,6 +215,8 @@ class StepUpdates(Relation):
             same = {one for one, bits in pairs if one in with_gradient and bits is not None and old.get(one) == bits}
             if same and step.gradients is not None:
                 same -= self._arrived(step, step.gradients, window)
+                if step.kind in _AS_LARGE_AS_THE_RATE and any(map(ne, step.before.bits, step.after.bits)):
+                    same -= self._beyond(step, same, window)
             still = tuple(window.run.name(one) for one in step.after.ids if one in same)
         return Example(
             (),
@@ -266,6 +288,7 @@ class StepUpdates(Relation):
         ]
 
         yield _lost("float32")
+        yield _tiny(scale=4.0)
 
         mini = Mini({"model.weight": {}, "model.bias": {}})
         turned = (("gradients", {"model.weight": 0.5, "model.bias": 0.1}), "step optimizer0:Rprop")
@@ -307,6 +330,23 @@ class StepUpdates(Relation):
         )
         yield [mini.window(*rows), mini.window(*rows)]
         yield _lost("bfloat16")
+        yield _tiny(scale=0.04)
+        yield _tiny(scale=4.0, moved=False)
+
+
+def _tiny(scale: float, moved: bool = True) -> list[Window]:
+    """A step of Adam at a rate of 4e-8, after which a layer is as it was, and perhaps all are."""
+    mini = Mini({"model.weight": {}, "model.scale": {}})
+    before = {"model.weight": (0.02, 11), "model.scale": (scale, 22)}
+    return [
+        mini.window(
+            ("scalar", "lr", "optimizer0:Adam.0", 4e-8),
+            ("gradients", {"model.weight": 0.5, "model.scale": 0.1}),
+            ("before", before),
+            "step optimizer0:Adam",
+            ("after", {**before, "model.weight": (0.02, 12)} if moved else before),
+        )
+    ]
 
 
 def _lost(dtype: str) -> list[Window]:
