@@ -15,6 +15,17 @@ _LYING = ("T", "Transpose", "Permute", "Squeeze", "View", "UnsafeView", "Reshape
 _ACTIVATIONS = ("Sigmoid", "Tanh", "Relu", "Softplus", "Exp", "LeakyRelu", "Elu", "Gelu", "Silu")
 _SEEKING = ("Min", "Max", "Amin", "Amax", "Sort", "Topk", "Logsumexp", "Softmax", "LogSoftmax")
 _KERNELS = ("Exp", "Sigmoid", "LogSigmoid", "Softplus")
+_LOSSES = (
+    *(
+        "NllLoss",
+        "MseLoss",
+        "L1Loss",
+        "SmoothL1Loss",
+        "HuberLoss",
+        "BinaryCrossEntropy",
+        "BinaryCrossEntropyWithLogits",
+    ),
+)
 _SQUEEZING = ("Squeeze", "Select", "View", "UnsafeView", "ReshapeAlias")
 
 
@@ -26,7 +37,8 @@ class LossShapesAgree(Relation):
     by hand nothing warns, and the graph of the loss tells: a column that comes straight from a layer or its activation, or one
     that was squeezed, less something that is not trained, gives a square; a loss for each element, times weights of another
     rank, gets a dimension more. So does a column of what was picked from each row, as the log-probabilities of the actions that
-    were taken, times a row of returns, all of whose products are added up. Where the loss also compares the column with itself laid down, every pair is meant: distances
+    were taken, times a row of returns, all of whose products are added up, and a row of losses, one for each sample, times a
+    column of weights: the mean of all products weighs every sample alike. Where the loss also compares the column with itself laid down, every pair is meant: distances
     between distributions are made of both. So it is where the nearest or the farthest of each row is looked for, and where
     a kernel of the differences is added up, as in a soft histogram.
     """
@@ -114,6 +126,14 @@ class LossShapesAgree(Relation):
         yield [Mini().window(("backward", {"args": {"tail": _chosen([8, 1])}}))]
         spread = [["Mean", [], None, [1]], ["Sum", [8], 1, [2]], ["Mul", [8, 8], None, [3, -1]], *_chosen([8, 8])[3:]]
         yield [Mini().window(("backward", {"args": {"tail": spread}}))]  # weights along the rows of a graph's matrix
+        yield [Mini().window(("backward", {"args": {"tail": _weighed([8])}}))]
+        energy = [
+            *_weighed([8, 8])[:3],
+            ["Sum", [8], 1, [4]],
+            ["Mul", [8, 3], None, [5, -1]],
+            ["Addmm", [8, 3], None, []],
+        ]
+        yield [Mini().window(("backward", {"args": {"tail": energy}}))]  # a matrix times what each node has
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -128,6 +148,9 @@ class LossShapesAgree(Relation):
         gated = [["Sum", [], None, [1]], ["Mul", [8, 8, 4], None, [2, -1]], ["Pow", [8, 4], None, []]]
         yield [Mini().window(("backward", {"args": {"tail": gated}}))]
         yield [Mini().window(("backward", {"args": {"tail": _chosen([8, 8])}}))]
+        yield [Mini().window(("backward", {"args": {"tail": _weighed([8, 8])}}))]
+        each = [*_weighed([8, 8])[:2], ["SmoothL1Loss", [8], None, [3]], ["Addmm", [8, 1], None, []]]
+        yield [Mini().window(("backward", {"args": {"tail": each}}))]
 
 
 def _stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
@@ -153,6 +176,8 @@ def _stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
         if node.name in ("Sub", "Rsub") and _squeezed(tail, source) and shape == source.shape * 2:
             return source.shape, shape
         if square and node.name == "Mul" and _picked(tail, source) and _added_up(tail, node):
+            return source.shape, shape
+        if node.name == "Mul" and shape == source.shape * 2 and _losses(tail, source) and _added_up(tail, node):
             return source.shape, shape
         if len(source.shape) > 1 and shape[1:] == source.shape and shape[0] == source.shape[0] > 1:
             return source.shape, shape
@@ -190,6 +215,22 @@ def _picked(tail: Tail, node: Node) -> bool:
     while node.name in (*_ACTIVATIONS, "Neg", "Log", *_ELEMENTWISE) and sum(place >= 0 for place in node.below) == 1:
         node = tail.nodes[max(node.below)]
     return node.name == "Gather"
+
+
+def _losses(tail: Tail, node: Node) -> bool:
+    """Whether a row holds a loss for each sample: one of PyTorch's, or logarithms of probabilities added up for each."""
+    if node.shape is None or len(node.shape) != 1 or node.shape[0] < 2:
+        return False
+    while node.name in ("Neg", "Mul", "Div", "Squeeze") and sum(place >= 0 for place in node.below) == 1:
+        node = tail.nodes[max(node.below)]
+    if node.name in _LOSSES:
+        return True
+    if node.name not in ("Sum", "Mean") or len(node.below) != 1 or node.below[0] < 0:
+        return False
+    added = tail.nodes[node.below[0]]
+    while added.name in ("Neg", "Mul") and sum(place >= 0 for place in added.below) == 1:
+        added = tail.nodes[max(added.below)]
+    return added.name in ("Log", "LogSoftmax", *_LOSSES)
 
 
 def _added_up(tail: Tail, node: Node) -> bool:
@@ -235,4 +276,17 @@ def _difference(shape: list[int], at: int = 1) -> list[list[Any]]:
         ["Pow", shape, None, [at + 1]],
         ["Sub", shape, None, [at + 2, -1]],
         ["Addmm", [8, 1], None, []],
+    ]
+
+
+def _weighed(shape: list[int]) -> list[list[Any]]:
+    """The mean of a loss for each sample, of distributions, times weights."""
+    return [
+        ["Mean", [], None, [1]],
+        ["Mul", shape, None, [2, -1]],
+        ["Neg", [8], None, [3]],
+        ["Sum", [8], 1, [4]],
+        ["Mul", [8, 3], None, [5, -1]],
+        ["Log", [8, 3], None, [6]],
+        ["Softmax", [8, 3], 1, []],
     ]
