@@ -149,6 +149,9 @@ class LossShapesAgree(Relation):
         yield [Mini().window(("backward", {"args": {"tail": gated}}))]
         yield [Mini().window(("backward", {"args": {"tail": _chosen([8, 8])}}))]
         yield [Mini().window(("backward", {"args": {"tail": _weighed([8, 8])}}))]
+        both = [*_weighed([8, 8])[:2], ["Add", [8], None, [3, 4]]]
+        both += [["SmoothL1Loss", [8], None, [5]], ["Mul", [8], None, [6, -1]], ["Addmm", [8, 1], None, []]]
+        yield [Mini().window(("backward", {"args": {"tail": [*both, ["MseLoss", [8], None, [5]]]}}))]
         each = [*_weighed([8, 8])[:2], ["SmoothL1Loss", [8], None, [3]], ["Addmm", [8, 1], None, []]]
         yield [Mini().window(("backward", {"args": {"tail": each}}))]
 
@@ -218,9 +221,11 @@ def _picked(tail: Tail, node: Node) -> bool:
 
 
 def _losses(tail: Tail, node: Node) -> bool:
-    """Whether a row holds a loss for each sample: one of PyTorch's, or logarithms of probabilities added up for each."""
+    """Whether a row holds a loss for each sample: one of PyTorch's, logarithms of probabilities added up, or a sum of such."""
     if node.shape is None or len(node.shape) != 1 or node.shape[0] < 2:
         return False
+    if node.name == "Add":
+        return bool(node.below) and all(place >= 0 and _losses(tail, tail.nodes[place]) for place in node.below)
     while node.name in ("Neg", "Mul", "Div", "Squeeze") and sum(place >= 0 for place in node.below) == 1:
         node = tail.nodes[max(node.below)]
     if node.name in _LOSSES:
