@@ -254,3 +254,30 @@ def test_what_a_copy_follows_is_told_after_the_step_too() -> None:
                     old.lerp_(new, 0.25)
     rows = [row for row in kept.table("scalar") if row["name"] == "kept.left" and row["object"] == "target#2.weight"]
     assert {row["i"]: pytest.approx(row["value"]) for row in rows} == left
+
+
+class Loading(dict[str, Any]):
+    """A table that loads what it stands for when it is read, as libraries keep their classes."""
+
+    def __len__(self) -> int:
+        raise AssertionError("loaded")
+
+    __iter__ = items = keys = values = __getitem__ = __len__  # type: ignore[assignment]
+
+
+class Listing(list[Any]):
+    """A list that does the same."""
+
+    def __len__(self) -> int:
+        raise AssertionError("loaded")
+
+    __iter__ = __getitem__ = __len__  # type: ignore[assignment]
+
+
+def test_looking_for_copies_makes_no_table_load_anything() -> None:
+    from preflight.monitor.collect.shadows import _by_key, _in_order
+
+    fast, slow = torch.ones(4, 4, requires_grad=True), torch.zeros(4, 4)
+    found = [("weight", slow, (fast,))]
+    assert list(_by_key(Loading(weight=slow), {"weight": fast})) == found
+    assert list(_in_order(Listing([slow]), [("weight", fast)])) == found

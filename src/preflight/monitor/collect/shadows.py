@@ -226,11 +226,11 @@ def _by_name(trained: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _by_key(table: dict[Any, Any], trained: dict[str, Any]) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
-    """Tensors of a table with the trained ones of their names."""
+    """Tensors of a table with the trained ones of their names; what it holds by itself, as one of its own kind may load more."""
     kind = sys.modules["torch"].Tensor
-    if len(table) > _MOST_ENTRIES:
+    if dict.__len__(table) > _MOST_ENTRIES:
         return
-    for key, value in list(table.items()):
+    for key, value in list(dict.items(table)):
         if isinstance(key, str) and isinstance(value, kind) and not value.requires_grad:
             fast = trained.get(key, trained.get(key.partition(".")[2]))
             if fast is not None and _fits(value, fast):
@@ -240,9 +240,10 @@ def _by_key(table: dict[Any, Any], trained: dict[str, Any]) -> Iterator[tuple[st
 def _in_order(table: Sequence[Any], trained: list[tuple[str, Any]]) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
     """Tensors of a list with the trained ones in their order, where there is one for each."""
     kind = sys.modules["torch"].Tensor
-    if len(table) != len(trained):
+    own: Any = list if isinstance(table, list) else tuple
+    if own.__len__(table) != len(trained):
         return
-    both = [(name, slow, fast) for slow, (name, fast) in zip(table, trained, strict=True)]
+    both = [(name, slow, fast) for slow, (name, fast) in zip(own.__iter__(table), trained, strict=True)]
     if all(isinstance(slow, kind) and slow.shape == fast.shape for _, slow, fast in both):
         yield from ((name, slow, (fast,)) for name, slow, fast in both if not slow.requires_grad and _fits(slow, fast))
 
