@@ -80,7 +80,7 @@ class Backwards:
         roots = list(roots) if isinstance(roots, (tuple, list)) else [roots]
         first = roots[0]
         seen: dict[str, Any] = {"dtype": dtype_of(first), "numel": first.numel(), "roots": len(roots)}
-        if kwargs.get("retain_graph"):
+        if kwargs.get("retain_graph", args[2] if len(args) > 2 else None):
             seen["retain_graph"] = True
         with recorder.work("chained"):
             kept = _kept(*args, **kwargs)

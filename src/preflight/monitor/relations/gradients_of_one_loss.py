@@ -22,7 +22,8 @@ class GradientsOfOneLoss(Relation):
     through, and whose own loss is of detached inputs, is to be cleared between the two, or frozen during the first.
     Where both losses are of one and the same pass of the network, and the optimizer of another part steps on each of them, it
     is a trunk whose heads have optimizers of their own, and is meant to follow both; and so is a step on gradients that the
-    program put there.
+    program put there. A decoder that an encoder feeds, and whose pass is kept for a second loss of the decoder alone, follows
+    both as well.
     """
 
     name = "gradients-of-one-loss"
@@ -36,6 +37,7 @@ class GradientsOfOneLoss(Relation):
 
     def __init__(self) -> None:
         self._attached: dict[int, bool] = {}  # by forward pass that records gradients: whether an input takes one
+        self._fed: set[str] = set()  # networks through whose inputs gradients went on
 
     def see(self, window: Window) -> Iterator[Example]:
         self._inputs(window)
@@ -65,10 +67,12 @@ class GradientsOfOneLoss(Relation):
 
     def _inputs(self, window: Window) -> None:
         """Remember of the last forward passes whether gradients go on through their inputs."""
-        passes = {call.q for call in window.named("forward") if call.context.startswith("grad")}
+        passes = {call.q: call.object for call in window.named("forward") if call.context.startswith("grad")}
         for seen in window.tensors if passes else ():
             if seen.call in passes and seen.position.startswith("in"):
                 self._attached[seen.call] = self._attached.get(seen.call, False) or seen.requires_grad
+                if seen.requires_grad:
+                    self._fed.add(passes[seen.call])
         for number in list(self._attached)[: max(0, len(self._attached) - _MOST_PASSES)]:
             del self._attached[number]
 
@@ -90,17 +94,22 @@ class GradientsOfOneLoss(Relation):
                 return foreign if others and left.get(str(step.optimizer)) else None
         return None
 
-    @staticmethod
-    def _foreign(step: Step, passes: list[Call], others: list[Call], window: Window) -> Call | None:
+    def _foreign(self, step: Step, passes: list[Call], others: list[Call], window: Window) -> Call | None:
         """The backward pass of another optimizer's loss whose gradients are still there, or None."""
         cleared = max((call.q for call in step.clearing(window)), default=-1)
         since = [call for call in passes if call.q > cleared]
         own = step.owned(window)
-        ran = [call.q for call in step.named("forward") if call.object.split(".")[0] in own]
+        ran = {call.q: call.object for call in step.named("forward") if call.object.split(".")[0] in own}
         for earlier, later in pairwise(since):
             left = ((later.args or {}).get("of") or {}).get(str(step.optimizer), 0)
             between = any(earlier.q < call.q < later.q for call in others)
-            shared = not any(earlier.q < q < later.q for q in ran) and any(call.q > later.q for call in others)
+            shared = not any(earlier.q < q < later.q for q in ran) and (
+                any(call.q > later.q for call in others)
+                or bool(
+                    (earlier.args or {}).get("retain_graph")
+                    and any(cleared < q < earlier.q and name in self._fed for q, name in ran.items())
+                )
+            )
             if left and between and not shared and earlier.place != later.place:
                 return earlier
         return None
@@ -110,11 +119,35 @@ class GradientsOfOneLoss(Relation):
         yield _game(True)
         yield _rounds(frozen=True)
         yield _game(False, head=True)  # one pass of a trunk, two losses
+        yield _fed(True)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _game(False)
         yield _rounds(frozen=False)
+        yield _fed(False)
+
+
+def _fed(fed: bool) -> list[Window]:
+    """Two networks with a loss, after which one steps, and then a loss of the other one, which the first feeds or not."""
+    mini = Mini({"maker.weight": {}, "reader.weight": {"optimizer": 1}})
+    found = []
+    for _ in range(3):
+        window = mini.window(
+            "zero_grad optimizer1:Adam",
+            "zero_grad optimizer0:Adam",
+            "forward reader",
+            "forward maker",
+            ("backward", {"place": "gan.py:5", "args": {"retain_graph": True}}),
+            "step optimizer1:Adam",
+            ("backward", {"place": "gan.py:9", "args": {"of": {"0": 1, "1": 1}}}),
+            "step optimizer0:Adam",
+        )
+        call = window.named("forward")[1]
+        row = ("tensor", {"object": "maker", "position": "in0", "requires_grad": fed, "call": call.q})
+        window.tensors += [one._replace(i=window.iteration) for one in mini.window(row).tensors]
+        found.append(window)
+    return found
 
 
 def _game(right: bool, head: bool = False) -> list[Window]:
