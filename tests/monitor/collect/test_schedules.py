@@ -63,7 +63,7 @@ def test_a_file_that_is_read_tells_how_far_its_schedules_were(tmp_path: Path) ->
     with recorded() as kept:
         torch.load(tmp_path / "all.pt")
         torch.load(tmp_path / "model.pt")
-    assert [row["result"] for row in kept.calls("load")] == [{"schedules": [3]}, None]
+    assert [row["result"] for row in kept.calls("load")] == [{"schedules": [3], "counts": {"epoch": 7}}, None]
 
 
 def test_a_schedule_that_cannot_be_told_hides_no_other_one(monkeypatch: pytest.MonkeyPatch) -> None:

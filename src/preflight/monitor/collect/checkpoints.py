@@ -8,6 +8,7 @@ from typing import Any
 
 from .digests import dtype_of
 from .entry import Entry
+from .holdings import holdings
 from .naming import Names
 from .patching import Patches
 from .recorder import Recorder
@@ -44,6 +45,7 @@ class Checkpoints:
         where = kwargs.get("f", args[1] if len(args) > 1 else None)
         seen: dict[str, Any] = {"file": os.fspath(where) if isinstance(where, (str, os.PathLike)) else None}
         seen.update(_contents(what, self.recorder.torch))
+        seen.update(holdings(what))
         entry = self.recorder.enter("save", "", seen)
         entry.about = what if seen["kind"] in ("state", "dict") else None
         return entry
@@ -93,13 +95,14 @@ class Checkpoints:
         )
 
     def _loaded(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
-        """Tell how far the schedules were whose states lie in a file."""
+        """Tell how far the run was whose state lies in a file: its schedules, its counters and its optimizers."""
         if entry is None:
             return
         parts = list(value.values())[:64] if isinstance(value, dict) else []
         counts = [one["last_epoch"] for one in parts if isinstance(one, dict) and "last_epoch" in one]
         counts = [one for one in counts if isinstance(one, int)]
-        self.recorder.leave(entry, {"schedules": counts} if counts else None, error)
+        told = {**({"schedules": counts} if counts else {}), **holdings(value)}
+        self.recorder.leave(entry, told or None, error)
 
     def _emptying(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         self._tied = (args[0], _ties(args[0]))

@@ -16,6 +16,8 @@ from .recorder import Recorder
 from .slices import NAME as WINDOWS
 from .slices import Slices
 from .snapshot import Sight
+from .splits import Splits
+from .staying import Staying
 from .stored import Stored
 from .workers import Seats, tell_of
 
@@ -42,6 +44,8 @@ class Loaders:
         self._datasets = Numbers()
         self._stored = Stored(recorder)
         self._slices = Slices(recorder) if recorder.wants(WINDOWS) else None
+        self._splits = Splits(recorder)
+        self._staying = Staying()
         self._seats: weakref.WeakKeyDictionary[Any, Seats] = weakref.WeakKeyDictionary()
         self._seats_now: Seats | None = None
 
@@ -50,6 +54,7 @@ class Loaders:
         module = sys.modules.get("torch.utils.data.dataloader")
         if module is None:
             return
+        self._splits.install(patches)
         base = module._BaseDataLoaderIter
         patches.around(module.DataLoader, "__iter__", self._looping, self._looped)
         patches.around(base, "__next__", self._before, self._after)
@@ -78,7 +83,7 @@ class Loaders:
         known = self._numbers.get(loader)
         if known is None:
             known = self._numbers[loader] = next(self._next)
-            seen = {"index": known, **facts(loader, self._datasets)}
+            seen = {"index": known, **facts(loader, self._datasets), **self._splits.told(loader.dataset)}
             self.recorder.event("loader.new", f"loader{known}", seen)
         return known
 
@@ -93,7 +98,10 @@ class Loaders:
         epoch = self._epochs[number] = self._epochs.get(number, -1) + 1
         if self.sight.wanted:
             self.sight.began(number, epoch, args[0])
-        entry = self.recorder.enter("loop", f"loader{number}", {"epoch": epoch})
+        told: dict[str, Any] = {}
+        with self.recorder.work("staying"):
+            told = self._staying.begins(args[0])
+        entry = self.recorder.enter("loop", f"loader{number}", {"epoch": epoch, **told})
         entry.about = (number, epoch)
         with self.recorder.work("stored"):
             self._stored.begins(args[0], entry.object, epoch)

@@ -1,0 +1,48 @@
+"""What a checkpoint says of where the run was: its counters, and how much its optimizers had learnt.
+
+Told alike of what is saved and of what was loaded, so that the two can be compared.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .groups import number_of
+
+_MOST_PARTS = 64
+_MOST_OPTIMIZERS = 8
+_MOST_RATES = 16
+
+
+def holdings(value: Any) -> dict[str, Any]:
+    """The whole numbers and the optimizers among the first parts of what a file holds; nothing where it has none."""
+    if not isinstance(value, dict):
+        return {}
+    told: dict[str, Any] = {}
+    parts = [("", value)] if _is_optimizer(value) else list(value.items())[:_MOST_PARTS]
+    counts = {str(key): one for key, one in parts if type(one) is int and abs(one) < 1 << 62}
+    optimizers = {str(key): _optimizer(one) for key, one in parts if _is_optimizer(one)}
+    if counts:
+        told["counts"] = counts
+    if optimizers:
+        told["optimizers"] = dict(list(optimizers.items())[:_MOST_OPTIMIZERS])
+    return told
+
+
+def _is_optimizer(value: Any) -> bool:
+    if not isinstance(value, dict) or set(value) != {"state", "param_groups"}:
+        return False
+    groups = value["param_groups"]
+    listed = isinstance(groups, list) and all(isinstance(group, dict) for group in groups)
+    return listed and isinstance(value["state"], dict)
+
+
+def _optimizer(state: dict[str, Any]) -> dict[str, Any]:
+    """How many parameters an optimizer has, how many of them it keeps something for, and what it was set to."""
+    groups = state["param_groups"]
+    return {
+        "states": len(state["state"]),
+        "held": sum(len(group["params"]) for group in groups if isinstance(group.get("params"), list)),
+        "settings": sorted({str(word) for group in groups for word in group}),
+        "rates": [number_of(group.get("lr")) for group in groups[:_MOST_RATES]],
+    }

@@ -1,0 +1,55 @@
+"""What counts as a counter of a checkpoint, and which file takes the place of which."""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.views.counters import fallen, is_counter, risen, same_series, takes_place
+from preflight.monitor.window import Call
+
+
+@pytest.mark.parametrize(
+    "key", ["epoch", "step", "global_step", "globalStep", "start_epoch", "iteration", "train_iter"]
+)
+def test_how_far_a_run_is_is_told_by_these(key: str) -> None:
+    assert is_counter(key)
+
+
+@pytest.mark.parametrize(
+    "key", ["best_epoch", "num_epochs", "warmup_steps", "epochs", "seed", "global", "steps_per_epoch"]
+)
+def test_what_else_has_such_a_word_is_no_counter(key: str) -> None:
+    assert not is_counter(key)
+
+
+def files(old: str, new: str, before: dict[str, int], after: dict[str, int]) -> tuple[Call, Call]:
+    window = Mini().window(
+        ("load", {"args": {"file": old}, "result": {"counts": before}}),
+        ("save", {"args": {"file": new, "counts": after}}),
+    )
+    return window.named("load")[0], window.named("save")[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "series", "place"),
+    [
+        ("a/last.pt", "/b/last.pt", True, True),
+        ("last.pt", "last.pt.tmp", True, True),
+        ("step_20.ckpt", "step_10.ckpt", True, True),
+        ("step_20.ckpt", "step_30.ckpt", True, False),
+        ("last.pt", "best.pt", False, False),
+        ("model.v1.pt", "model.pt", False, False),
+        ("", "", False, False),
+    ],
+)
+def test_a_file_is_known_by_its_name(old: str, new: str, series: bool, place: bool) -> None:
+    pair = files(old, new, {}, {})
+    assert (same_series(*pair), takes_place(*pair)) == (series, place)
+
+
+def test_counters_rise_and_fall_together() -> None:
+    assert fallen(*files("", "", {"epoch": 3, "step": 9}, {"epoch": 4, "step": 1})) == []
+    assert risen(*files("", "", {"epoch": 3, "step": 9}, {"epoch": 4, "step": 1})) == []
+    assert fallen(*files("", "", {"epoch": 3, "task": 1}, {"epoch": 0, "task": 1})) == ["epoch"]
+    assert risen(*files("", "", {"epoch": 3}, {"epoch": 4, "task": 1})) == ["epoch"]
