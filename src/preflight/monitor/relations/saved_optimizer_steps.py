@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.views.counters import told_of
+from preflight.monitor.views.counters import same_series, told_of
 from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import Call, Window
 
@@ -18,10 +18,10 @@ class SavedOptimizerSteps(Relation):
     An optimizer is made anew after it was handed to whatever writes checkpoints, or a wrapper steps and what it was
     made of is saved: the file holds an optimizer that never stepped, and a run that is resumed from it begins with moments
     of nought.
-    Judged when an optimizer steps after two saves in which the same part is an optimizer without a state. It is broken where
-    it also stepped between the two saves, keeps a state for as many parameters as that part holds, and
-    neither file has an optimizer with a state for so many. One that is made anew in every round and saved before it steps is
-    another one after the second save.
+    Judged when an optimizer steps after two saves under one name, numbers aside. It is broken where the same part of both
+    is an optimizer without a state, the one that steps has also stepped between the two, keeps a state for as many
+    parameters as that part holds, and no file so far has an optimizer with a state for so many. One that is made anew in
+    every round and saved before it steps is another one after the second save.
     """
 
     name = "saved-optimizer-steps"
@@ -39,6 +39,7 @@ class SavedOptimizerSteps(Relation):
 
     def __init__(self) -> None:
         self._saved: list[Call] = []  # the last save with an optimizer, and that before it
+        self._known: set[int] = set()  # for how many parameters those had a state that were saved so far
         self._keeps: dict[int, int] = {}  # by optimizer that stepped since the last such save: parameters with a state
         self._between: dict[int, int] = {}  # the same, between the last two
         self._judged = False
@@ -50,6 +51,7 @@ class SavedOptimizerSteps(Relation):
             if call.name == "save" and told_of(call).get("optimizers"):
                 self._saved = [*self._saved, call][-2:]
                 self._between, self._keeps = self._keeps, {}
+                self._known.update(one["states"] for one in told_of(call)["optimizers"].values())
             elif call.name == "step" and self._saved and "states" in (call.args or {}):
                 number = optimizer_number(call)
                 if number not in self._keeps:
@@ -57,17 +59,16 @@ class SavedOptimizerSteps(Relation):
                 self._keeps[number] = (call.args or {})["states"]
 
     def kept(self) -> object:
-        return len(self._saved), sorted(self._keeps), sorted(self._between), self._judged
+        return len(self._saved), sorted(self._keeps), sorted(self._between), sorted(self._known), self._judged
 
     def _judge(self, number: int, call: Call) -> Iterator[Example]:
         keeps = (call.args or {})["states"]
         if len(self._saved) < 2:
             return
         first, second = (_idle(one) for one in self._saved)
-        held = [one for file in self._saved for one in (told_of(file).get("optimizers") or {}).values()]
-        known = any(one["states"] == keeps for one in held)
         parts = [key for key, count in second.items() if first.get(key) == count == keeps]
-        wrong = bool(parts and keeps) and not known and self._between.get(number) == keeps
+        stayed = self._between.get(number) == keeps and same_series(*self._saved)
+        wrong = bool(parts and keeps) and stayed and keeps not in self._known
         self._judged = wrong
         yield Example(
             (),
@@ -111,6 +112,6 @@ def _run(
         parts: dict[str, Any] = {"optimizer": {"states": states, "held": held}}
         if other is not None:
             parts["first"] = {"states": other, "held": other}
-        save = [("save", {"args": {"optimizers": parts}})] if states is not None else []
+        save = [("save", {"args": {"file": f"epoch_{number}.pt", "optimizers": parts}})] if states is not None else []
         windows.append(mini.window("backward", step, "backward", step, *save))
     return windows

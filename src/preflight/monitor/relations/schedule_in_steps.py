@@ -10,7 +10,9 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Call, Window
 
 _FEWEST = 20
-"""Steps of a run below which a length that is the same may be so by chance."""
+"""Steps of a run below which a length that is the same may be so by chance, where lengths of its kind count steps."""
+_MANY = 1000
+"""The same, where they count epochs as often: a run that is ended early may have as many steps as it should have had epochs."""
 _TIMES = 2
 """Steps of the schedule, at least."""
 _EACH = 2
@@ -24,8 +26,9 @@ class ScheduleInSteps(Relation):
     when the training is over: of the warm-up only a beginning was seen, and the rate never came near what was meant. So it
     is with a cosine and with a linear decay, which then hardly falls.
     Judged at the end of a program that ended by itself, of schedules of the first optimizer. It is broken where the length of
-    the schedule is the very number of steps that the optimizer had made when the schedule was advanced last,
-    and the schedule was advanced at most once in two of them.
+    the schedule is the very number of steps that the optimizer had made when the schedule was advanced last, and the
+    schedule was advanced twice and more, but at most once in two of them. Of a cosine, whose length may as well be one in
+    epochs, only lengths of a thousand steps and more are judged.
     """
 
     name = "schedule-in-steps"
@@ -54,7 +57,8 @@ class ScheduleInSteps(Relation):
             length, count = told.get("total", told.get("horizon")), (call.result or {}).get("count")
             if not isinstance(count, int) or not isinstance(length, int):
                 continue
-            wrong = ended and _FEWEST <= length == call.s and _TIMES <= count <= call.s / _EACH
+            fewest = _FEWEST if call.object == "OneCycleLR" or "total" in told else _MANY
+            wrong = ended and fewest <= length == call.s and _TIMES <= count <= call.s / _EACH
             yield Example(
                 (),
                 not wrong,
@@ -72,19 +76,28 @@ class ScheduleInSteps(Relation):
         yield _run(length=10)  # counted in epochs, as it is stepped
         yield _run(length=400)  # ended early
         yield _run(how="signal")
+        yield _run(kind="CosineAnnealingLR")  # ended after as many steps as it was to have epochs
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run()
-        yield _run(word="total")
+        yield _run(word="total", kind="LambdaLR")
+        yield _run(length=_MANY, each=50, kind="CosineAnnealingLR", steps=_MANY)
 
 
-def _run(length: int = 40, each: int = 4, how: str = "exit", word: str = "horizon") -> list[Window]:
-    """Forty steps of an optimizer, with one of its schedule after so many of them."""
+def _run(
+    length: int = 40,
+    each: int = 4,
+    how: str = "exit",
+    word: str = "horizon",
+    kind: str = "OneCycleLR",
+    steps: int = 40,
+) -> list[Window]:
+    """Steps of an optimizer, with one of its schedule after so many of them."""
     mini = Mini({"model.weight": {}})
     windows = []
-    for step in range(1, 41):
+    for step in range(1, steps + 1):
         told = {"index": 0, "optimizer": "optimizer0:Adam", word: length}
-        row = ("scheduler.step OneCycleLR", {"args": told, "result": {"count": step // each}})
+        row = (f"scheduler.step {kind}", {"args": told, "result": {"count": step // each}})
         windows.append(mini.window("backward", "step optimizer0:Adam", *([row] if step % each == 0 else [])))
     return [*windows, mini.window(("note", "end", {"how": how}))]

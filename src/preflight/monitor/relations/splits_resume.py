@@ -36,7 +36,7 @@ class SplitsResume(Relation):
         self._read = False
         self._trained: set[Any] = set()  # data sets of which a part that was drawn by chance is trained on
         self._names: set[str] = set()
-        self._judged: set[str] = set()
+        self._judged: set[Any] = set()  # data sets that were told of
 
     def see(self, window: Window) -> Iterator[Example]:
         self._read = self._read or any(call.s == 0 for call in window.named("load"))
@@ -48,15 +48,14 @@ class SplitsResume(Relation):
                 self._names.add(fetch.batch.loader)
                 if fetch.facts.get("by_chance"):
                     self._trained.add(fetch.facts.get("base"))
-            elif fetch.batch.loader not in self._names | self._judged:
+            elif fetch.batch.loader not in self._names and fetch.facts.get("base") not in self._judged:
                 yield self._judge(fetch, resumed and self._read)
 
     def _judge(self, fetch: Fetch, resumed: bool) -> Example:
-        loader = fetch.batch.loader
-        by_chance = bool(fetch.facts.get("by_chance")) and fetch.facts.get("base") in self._trained
-        wrong = resumed and by_chance
-        if by_chance:
-            self._judged.add(loader)
+        loader, base = fetch.batch.loader, fetch.facts.get("base")
+        wrong = resumed and bool(fetch.facts.get("by_chance")) and base in self._trained
+        if wrong:
+            self._judged.add(base)
         return Example(
             (),
             not wrong,
