@@ -99,3 +99,16 @@ def test_a_schedule_that_is_made_is_told_of_once_its_optimizer_is_used() -> None
     made = [(row["object"], row["args"], Path(row["place"]).name.split(":")[0]) for row in kept.calls("scheduler.new")]
     known = {"optimizer": "optimizer0:SGD"}
     assert made == [("StepLR", known, "test_schedules.py"), ("LambdaLR", known, "test_schedules.py")]
+
+
+def test_a_schedule_that_is_made_is_told_once_whatever_its_kind() -> None:
+    with recorded() as kept:
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        kinds = torch.optim.lr_scheduler
+        made = [kinds.ReduceLROnPlateau(optimizer), kinds.StepLR(optimizer, 5)]
+        for _ in range(2):
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert [row["object"] for row in kept.calls("scheduler.new")] == [type(one).__name__ for one in made]

@@ -42,9 +42,10 @@ class Schedules:
                 patches.around(kind, "step", self._before, self._after)
             if isinstance(kind, type) and "load_state_dict" in vars(kind):
                 patches.around(kind, "load_state_dict", self._loading)
-        base = getattr(module, "LRScheduler", None)
-        if base is not None:
-            patches.around(base, "__init__", self._begins)
+        for word in ("LRScheduler", "ReduceLROnPlateau"):  # the second one makes itself
+            kind = getattr(module, word, None)
+            if kind is not None and "__init__" in vars(kind):
+                patches.around(kind, "__init__", self._begins)
 
     def _begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         """A schedule is being made: it is told of once its optimizer is known, which may be used only later."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -11,6 +11,8 @@ from preflight.monitor.window import Call, Window
 
 _LATE = "SWALR"
 """A schedule that is stepped once a later phase has begun, which a training may end before."""
+_PLATEAU = "ReduceLROnPlateau"
+"""A schedule that waits for a measure, which may be taken more seldom than once an epoch."""
 _PASSES = 3
 """Whole passes through the data after which a schedule of epochs has been stepped, too."""
 
@@ -23,7 +25,8 @@ class SchedulesAreStepped(Relation):
     Judged at the end of a program that ended by itself, of optimizers that stepped, of which no schedule was ever stepped
     although one was made and the training then went through the data of its loader three times and more, and whose rate was
     the same all the while: what brings the rate on in another way is no violation, nor is a second schedule that takes the place of the
-    first. Left out is ``SWALR``, which is made for a later phase that a training may end before.
+    first. A plateau's measure must have been there as often: data that is not trained on was gone through, too. Left out is
+    ``SWALR``, which is made for a later phase that a training may end before.
     """
 
     name = "schedules-are-stepped"
@@ -67,7 +70,9 @@ class SchedulesAreStepped(Relation):
         for optimizer, (call, begun) in self._made.items():
             if optimizer not in trains:
                 continue
-            passes = max((self._begun.get(one, 0) - begun.get(one, 1) for one in self._trained), default=0)
+            passes = self._passes(self._trained, begun)
+            if call.object == _PLATEAU:
+                passes = min(passes, self._passes(self._begun.keys() - self._trained, begun))
             wrong = ended and passes >= _PASSES and optimizer not in self._stepped | self._moved
             wrong = wrong and call.object != _LATE
             yield Example(
@@ -81,6 +86,10 @@ class SchedulesAreStepped(Relation):
                 detail=f"{call.object} was made for {optimizer} and never stepped" if wrong else "",
             )
 
+    def _passes(self, loaders: Iterable[str], begun: dict[str, int]) -> int:
+        """Whole passes through one of some loaders since a schedule was made."""
+        return max((self._begun.get(one, 0) - begun.get(one, 1) for one in loaders), default=0)
+
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(("scheduler.step StepLR", {"args": {"optimizer": "optimizer0:SGD"}}))
@@ -89,10 +98,12 @@ class SchedulesAreStepped(Relation):
         yield _run(loops=_PASSES)
         yield _run(late=True)  # a second phase had only begun
         yield _run(kind=_LATE)
+        yield _run(kind=_PLATEAU)  # nothing was measured
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run()
+        yield _run(kind=_PLATEAU, measured=True)
 
 
 def _run(
@@ -102,6 +113,7 @@ def _run(
     loops: int = _PASSES + 1,
     late: bool = False,
     kind: str = "StepLR",
+    measured: bool = False,
 ) -> list[Window]:
     """Passes through the data in steps at a rate, which falls by so much with each pass; what stands last ends each of them."""
     mini = Mini({"model.weight": {}})
@@ -109,7 +121,7 @@ def _run(
     windows = [] if late else [mini.window(new)]
     for epoch, number in [(epoch, number) for epoch in range(loops) for number in range(2)]:
         rows = [
-            *(["loop loader0"] if not number else []),
+            *(["loop loader0", *(["loop loader1"] if measured else [])] if not number else []),
             ("fetch loader0", {"args": {"epoch": epoch, "fetch": number}}),
             ("batch", {"epoch": epoch, "fetch": number}),
             *("forward model", "backward"),
