@@ -1,4 +1,4 @@
-"""What a checkpoint says of where the run was: its counters, and how much its optimizers had learnt.
+"""What a checkpoint says of where the run was: its counters, how much its optimizers had learnt, and the scale of its losses.
 
 Told alike of what is saved and of what was loaded, so that the two can be compared.
 """
@@ -15,7 +15,7 @@ _MOST_RATES = 16
 
 
 def holdings(value: Any) -> dict[str, Any]:
-    """The whole numbers and the optimizers among the first parts of what a file holds; nothing where it has none."""
+    """The whole numbers, optimizers and scales among the first parts of what a file holds; nothing where it has none."""
     if not isinstance(value, dict):
         return {}
     told: dict[str, Any] = {}
@@ -26,6 +26,9 @@ def holdings(value: Any) -> dict[str, Any]:
         told["counts"] = counts
     if optimizers:
         told["optimizers"] = dict(list(optimizers.items())[:_MOST_OPTIMIZERS])
+    scales = [one["scale"] for _, one in parts if isinstance(one, dict) and "growth_factor" in one and "scale" in one]
+    if len(scales) == 1 and type(scales[0]) is float:
+        told["scale"] = scales[0]
     return told
 
 
