@@ -25,6 +25,7 @@ from preflight.investigate.course.calm import (
     why_nothing,
 )
 from preflight.investigate.course.clocks import clocks_of
+from preflight.investigate.course.done_before import without_what_is_behind
 from preflight.investigate.course.endings import ending_events
 from preflight.investigate.course.interrupted import without_cancelled_steps
 from preflight.investigate.course.loss import loss_of
@@ -33,6 +34,7 @@ from preflight.investigate.course.outlived import (
     without_ignored,
     without_outlived,
     without_passed_warnings,
+    without_repeated,
     without_trends,
     without_warnings,
     without_words_beside_the_end,
@@ -134,6 +136,7 @@ def _judge_one(case: Case) -> Judged:
     failing = without_ignored(case, failing, ended=progress.ended)
     failing = without_passed_warnings(case, failing)
     failing = without_words_beside_the_end(case, failing, ended=progress.ended)
+    failing = without_repeated(case, without_what_is_behind(case, failing), recovered)
     scene = Scene(case=case, progress=progress, failing=tuple(without_teardown_alone(case, failing)))
     culprit = culprit_of(scene)
     return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),

@@ -219,7 +219,8 @@ class Ending(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         about: The process.
         code: Exit code; negative: killed by that signal.
         teller: ``torchrun``, ``slurm``, ``mpi``, ``mpich``, ``error.json``, ``kernel``, ``shell``, ``kubernetes``, ``engine``, ``ray``,
-            ``paddle``, ``wandb``, ``compose``, ``preflight monitor``.
+            ``paddle``, ``wandb``, ``compose``, ``wrapper`` (whatever ran the program and prints its code behind its output),
+            ``preflight monitor``.
         message: Its last words, where they were kept.
     """
 

@@ -35,7 +35,48 @@ TOLD: dict[str, tuple[tuple[Who, ...], int | None, str]] = {
     "worker-3 exited with code 137": ((Who(node="worker-3"),), -9, "compose"),
     "supervisor: trainer-1 (pid 19137) ended with exit code -9; stopping the others": ((Who(node="trainer-1", pid=19137),), -9, "process"),
     "Process SpawnProcess-2:": ((Who(node="SpawnProcess-2"),), 1, "process"),
+
+
+    "[launch.py:325:sigkill_handler] ['/usr/bin/python', 'main.py'] exits with return code = -9": ((Who(),), -9, "deepspeed"),
 }  # fmt: skip
+WRAPPED = {
+    "Process exited with code 1": 1,
+    "##[error]Process completed with exit code 2.": 2,
+    "command terminated with exit code 137": -9,
+    "The replica workerpool0-0 exited with a non-zero status of 1. ": 1,
+    "ERROR: Job failed: exit code 1": 1,
+    "ERROR: Job 1 failed with return code list: [0, 3]": 3,
+    "ERROR: failed to reproduce 'train': failed to run: python train.py, exited with 1": 1,
+    "error: Recipe `train` failed on line 12 with exit code 101": 101,
+    "make: *** [Makefile:12: train] Error 1": 1,
+    "gmake[1]: *** [train] Segmentation fault (core dumped)": -11,
+    "Command exited with non-zero status 1": 1,
+    "Command terminated by signal 9": -9,
+    "\tExit status: 0": 0,
+    "Exited with exit code 140.": -12,
+    "Exited by signal 9.": -9,
+    "exit_status  137                 (Killed)": -9,
+    "\t(1) Normal termination (return value 1)": 1,
+    "\t(0) Abnormal termination (signal 11)": -11,
+    "State: FAILED (exit code 1)": 1,
+    "State: COMPLETED (exit code 0)": 0,
+    "12345.0          python                FAILED      1:0 ": 1,
+    "12345            train        gpu     FAILED      0:9 ": -9,
+    "systemd[1]: train.service: Main process exited, code=killed, status=9/KILL": -9,
+    "systemd[1]: train.service: Main process exited, code=exited, status=1/FAILURE": 1,
+    "INFO exited: train (exit status 1; not expected)": 1,
+    "INFO exited: train (terminated by SIGSEGV (core dumped); not expected)": -11,
+    "wandb: Waiting for W&B process to finish... (failed 1). Press Control-C to abort syncing.": 1,
+    "wandb: Waiting for W&B process to finish, PID 16892... (failed 255). Press ctrl-c to abort syncing.": -2,
+    "wandb: Waiting for W&B process to finish... (success).": 0,
+    "^C": -2,
+    "Epoch 3:  14%|###    | 2/14 [00:00<00:05,  2.39it/s]^C^C": -2,
+}
+
+
+@pytest.mark.parametrize("line", WRAPPED)
+def test_what_ran_the_program_tells_how_it_ended(line: str) -> None:
+    assert ends(line) == ((Who(),), WRAPPED[line], "wrapper", None, None)
 
 
 @pytest.mark.parametrize("line", TOLD)
@@ -55,6 +96,11 @@ def test_an_end_is_read(line: str) -> None:
         "exit code of the build",
         "task 3: done",
         "the loss was killed: 3",
+        "make: *** [Makefile:12: clean] Error 1 (ignored)",
+        "the job of 3 workers exited with a message",
+        "State: RUNNING (exit code 0)",
+        "12 tests FAILED 1:0 in all",
+        "press ^C to stop",
     ],
 )
 def test_what_is_no_end_is_none(line: str) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from preflight.investigate.case.containers import without_stopped
 from preflight.investigate.case.handed_on import handed_on_in
 from preflight.investigate.case.people import People
+from preflight.investigate.case.wrapped import without_passed
 from preflight.investigate.flight.votes import FlightEvidence
 from preflight.investigate.stacks.grouping import StackEvidence
 from preflight.vocabulary.incident import Clock, Quote
@@ -86,7 +87,7 @@ class Case:
         self.steps: tuple[StepLine, ...] = reading.steps
         self.every_step: tuple[StepLine, ...] = reading.steps
         self.speaking: dict[int, tuple[int, int]] | None = None
-        self.endings: tuple[Ending, ...] = without_stopped(reading)
+        self.endings: tuple[Ending, ...] = without_passed(without_stopped(reading), reading.files)
         self._stretches: dict[tuple[int | None, int], tuple[list[int], list[int]]] = {}
 
     def quote(self, hit: Hit) -> Quote:

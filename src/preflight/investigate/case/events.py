@@ -41,6 +41,7 @@ def events_of(case: Case) -> tuple[Event, ...]:
     # The last line of an exception that was caught, or raised from, says no more than the one that came of it.
     taken.update(event.place for event in found)
     taken.update(one.hit.place for one in reading.raised if one.chained)
+    taken.update((ending.file or 0, ending.line or 0) for ending in case.endings if ending.code)
     spans, said = spans_of(reading.raised), said_of_raised(reading.raised)
     found += [
         event
@@ -86,7 +87,7 @@ def _tell_nothing(case: Case) -> set[tuple[str, Place]]:
         # A pipe between two processes of a machine is no network, though what breaks on both is called the same.
         elif one.exception == "ConnectionResetError" and from_a_pipe(one):
             found.add(("cascade", one.hit.place))
-    # What compose stopped as the training was done did not fail, whatever its code is.
+    # What compose stopped as the training was done did not fail, whatever its code is, nor what ended long before a file does.
     told = {(one.file, one.line) for one in case.endings}
     stopped = {(one.file or 0, one.line or 0) for one in case.reading.endings if (one.file, one.line) not in told}
     found |= {(role, place) for role in ("root", "cascade", "teardown") for place in stopped}

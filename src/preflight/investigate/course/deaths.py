@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from preflight.investigate.case.case import Case, by_file
+from preflight.source.logs.wrappers import WRAPPER
 from preflight.vocabulary.log import Frame, LogFile, Raised
 
 _MANY = ("elastic.", "network.", "end.child-failed", "end.mpi", "exit.")
@@ -38,7 +39,7 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
     ranks = (whole.people.world or 1) > 1 or bool(whole.people.seen)
     if ranks:
         several |= {index for index, file in whole.files.items() if not _of_one_rank(file)}
-    several |= {ending.file for ending in whole.reading.endings if ending.file is not None}
+    several |= {one.file for one in whole.reading.endings if one.file is not None and one.teller != WRAPPER}
     steps = whole.steps_in
     died: dict[int, Raised] = {}
     found: dict[int, list[int]] = {}

@@ -30,6 +30,8 @@ _ENDS = re.compile(r"[A-Z]\w*(?:Error|Exception)\b|(?i:\bfatal\b|\bcritical\b|\b
 """An exception by its name, and what programs say that give up."""
 _OUTLIVED = 2
 """So often a run went on behind the same before."""
+_AGAIN_AND_AGAIN = 5
+"""So often it did where nothing else shows that it goes on behind the last one, too."""
 
 
 def without_warnings(failing: list[Event], recovered: Sequence[Event]) -> list[Event]:
@@ -67,7 +69,12 @@ def without_words_beside_the_end(case: Case, failing: list[Event], *, ended: boo
 def _only_sounds(event: Event) -> bool:
     """Return whether a line that nothing took tells of something that a program can lack, and of no exception and no end."""
     told = event.category == "environment" or event.role == "cascade"
-    return event.guessed and told and event.category in _DONE_WITHOUT and _ENDS.search(event.hit.text) is None
+    return only_said(event) and told and event.category in _DONE_WITHOUT
+
+
+def only_said(event: Event) -> bool:
+    """Return whether a line that nothing took names no exception and no end."""
+    return event.guessed and _ENDS.search(event.hit.text) is None
 
 
 def _may_be_passed(event: Event) -> bool:
@@ -105,6 +112,25 @@ def passed_as_before(progress: Progress, failing: list[Event], recovered: list[E
     ]
     recovered += passed
     return [event for event in failing if event not in passed]
+
+
+def without_repeated(case: Case, failing: list[Event], recovered: Sequence[Event]) -> list[Event]:
+    """Return what failed without what a program only printed and went on behind again and again: the log ends there, and not it.
+
+    What is left out is nothing that was raised, and no process may have ended with an error.
+    """
+    if any(ending.code for ending in case.endings):
+        return failing
+    counts = Counter((event.id, event.hit.file, event.rank) for event in recovered if event.raised is None)
+    raised = {one.hit.place for one in case.raised if one.exception and one.frames}
+    return [
+        event
+        for event in failing
+        if event.category in _OF_A_TREND
+        or event.raised is not None
+        or event.place in raised
+        or counts[event.id, event.hit.file, event.rank] < _AGAIN_AND_AGAIN
+    ]
 
 
 def without_outlived(failing: list[Event], recovered: Sequence[Event]) -> list[Event]:

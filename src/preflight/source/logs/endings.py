@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from preflight.source.logs import wrappers
 from preflight.source.logs.times import stamp_at
 from preflight.vocabulary.log import Who
 
@@ -46,6 +47,7 @@ LITERALS = (
     b" status failed cmd ",
     b"hild process with PID ",
     b"Process ",
+    *wrappers.LITERALS,
 )
 """A line that tells of an end holds one of these."""
 
@@ -97,12 +99,11 @@ def _deepspeed(match: re.Match[str]) -> End:
     return End((Who(pid=int(match["pid"])),), as_code(int(match["code"])), "deepspeed")
 
 
-def _deepspeed_command(match: re.Match[str]) -> End | None:
+def _deepspeed_command(match: re.Match[str]) -> End:
     # Its launcher prints the command of the last process that it started, whichever ended; 0 is the only one of its node.
     found = _LOCAL.search(match.string, 0, match.start())
-    if found is None:
-        return None
-    return End((Who(local_rank=0) if int(found[1]) == 0 else Who(),), as_code(int(match["code"])), "deepspeed")
+    only = found is not None and int(found[1]) == 0
+    return End((Who(local_rank=0) if only else Who(),), as_code(int(match["code"])), "deepspeed")
 
 
 def _composer(match: re.Match[str]) -> End:
@@ -306,7 +307,17 @@ def ends(text: str) -> End | None:
         end = read(match) if match else None
         if end is not None:
             return end
-    return None
+    return _of_wrapper(text)
+
+
+def _of_wrapper(text: str) -> End | None:
+    told = wrappers.told(text)
+    if told is None:
+        return None
+    status, name, number = told
+    number = signal_number(name) if name is not None else number
+    code = as_code(status) if status is not None else -number if number else None
+    return End((Who(),), code, wrappers.WRAPPER) if code is not None else None
 
 
 _NAME_OF_PROCESS = re.compile(r"Process name: (?:\[\[\d+,\d+\],)?(?P<rank>\d{1,10})\]?\s*$")

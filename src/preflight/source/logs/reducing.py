@@ -41,9 +41,9 @@ _WORLD = re.compile(
     r"|\bMEMBER: \d{1,7}/|\b\d{1,7}/(?=\d{1,7} clients joined)|(?i:\brank)[ :=]{1,2}0(?:/| of ))(\d{1,7})\b"
 )
 _NCCL = re.compile(r"\brank (\d{1,7}) n[rR]anks (\d{1,7})\b")
-_IGNORED = (b"Exception ignored ", b"--- Logging error ---")
-"""What Python prints above a traceback that nobody can catch, as of what is deleted, and behind which it goes on: ``in: ...`` and,
-since 3.14, ``while calling deallocator ...``."""
+_IGNORED = (b"Exception ignored ", b"--- Logging error ---", b"Error in atexit._run_exitfuncs")
+"""What Python prints above a traceback that nobody can catch, as of what is deleted or called as the program has ended, and behind
+which it goes on: ``in: ...`` and, since 3.14, ``while calling deallocator ...``."""
 _NEAR = 1000
 
 

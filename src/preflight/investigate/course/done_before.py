@@ -1,0 +1,71 @@
+"""What is told behind the word of a program that it is done: how it is put away, and what it can do without."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from preflight.investigate.case.case import Case, Event
+from preflight.investigate.course.last_lines import caught_by_the_program, is_end
+from preflight.investigate.course.outlived import only_said
+
+_PUTS_AWAY = ("end.sigterm", "end.keyboard", "end.terminated-alone", "exception.KeyboardInterrupt")
+"""Words of a program that is asked to end; a scheduler's are not among them, as its word stands where the job hung as well."""
+_BEGINS = ("start", "resume", "restart")
+_DONE = re.compile(
+    r"(?i)(?:^|[\s\]:|>-])(?:all |everything )?(?:is |are |has )?(?<!not )(?:done|finished|completed?)(?: successfully)?"
+    r"(?: (?:in|at|after|on) .{0,60})?\W*$"
+)
+"""The last word of a program that is through with its work."""
+
+
+def without_what_is_behind(case: Case, failing: list[Event]) -> list[Event]:
+    """Return what failed without what stands behind the word that a run is done, and ended nothing any more.
+
+    Behind it a program is asked to end, as a server or a window that it left open, or says that it could not tell anybody of what
+    it did. What is raised there and not caught is a failure, and so is everything where a process ended with an error.
+    """
+    if not failing or any(ending.code for ending in case.endings):
+        return failing
+    done = _done_at(case)
+    return [event for event in failing if not _put_away(case, event, done)]
+
+
+def _done_at(case: Case) -> Mapping[int, int]:
+    """Return for each file where a run says for the last time that it is done, if no step and no start stands behind it."""
+    found: dict[int, int] = {}
+    for event in case.events:
+        if is_end(event):
+            found[event.hit.file] = max(event.hit.line, found.get(event.hit.file, 0))
+    for event in case.events:
+        file, line = event.hit.file, event.hit.line
+        if event.signature is not None and event.signature.marks in _BEGINS and line > found.get(file, line):
+            del found[file]
+    return {
+        file: line for file, line in found.items() if not any(one.line > line for one in case.steps_in.get(file, ()))
+    }
+
+
+def _put_away(case: Case, event: Event, done: Mapping[int, int]) -> bool:
+    """Return whether an event stands behind the end of its run and ended nothing."""
+    file, line = event.hit.place
+    behind = line > done.get(file, line)
+    if event.id in _PUTS_AWAY:
+        return behind
+    if not (behind or _last_word_is_done(case, event)):
+        return False
+    if event.guessed:
+        return only_said(event)
+    raised = next((one for one in case.raised if one.hit.place >= (file, line) and not one.chained), None)
+    return (
+        raised is not None
+        and raised.hit.file == file
+        and any(one.exception and one.hit.place == (file, line) for one in case.raised)
+        and caught_by_the_program(raised)
+    )
+
+
+def _last_word_is_done(case: Case, event: Event) -> bool:
+    """Return whether the last line of a file, behind that of an event, says that the work is done."""
+    file = case.files.get(event.hit.file)
+    return file is not None and case.lines_behind(event.hit) > 0 and _DONE.search(file.last_text) is not None

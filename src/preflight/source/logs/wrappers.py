@@ -1,0 +1,94 @@
+"""Reads how a program ended out of the line that whatever ran it prints behind its output.
+
+A shell's ``time``, a recipe of make, an IDE, a step of continuous integration, a batch system, a service manager, a tracker: each
+waits for the program, and its line may be all that tells that it failed.
+"""
+
+from __future__ import annotations
+
+import re
+
+WRAPPER = "wrapper"
+"""What such a line is told by."""
+LITERALS = (
+    b"exited with",
+    b"ompleted with exit",
+    b"inished with exit",
+    b"erminated with exit",
+    b"erminated by signal",
+    b"failed on line",
+    b"Job failed:",
+    b"failed with return code list",
+    b"*** [",
+    b"Exit status:",
+    b"exit_status",
+    b"ormal termination (",
+    b"Main process exited, code=",
+    b"; not expected)",
+    b"W&B process to finish",
+    b"(exit code ",
+    b" FAILED ",
+    b"Exited with exit code",
+    b"Exited by signal",
+    b"^C",
+)
+"""A line that tells of such an end holds one of these."""
+
+_SAID = r"with (?:an? )?(?:non-?zero )?(?:exit )?(?:code|status)(?: of)?:? (?P<code>-?\d{1,10})\b"
+_WORD = r"(?P<word>Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception)"
+_FORMS = tuple(
+    re.compile(form)
+    for form in (
+        # "Process completed with exit code 1.", "command terminated with exit code 137", "The replica NAME exited with ..."
+        rf"(?:^|[\s\]])(?:[Pp]rocess|[Cc]ommand|[Jj]ob|[Tt]ask|[Pp]rogram|[Cc]ontainer|[Rr]eplica|[Ss]cript)\b(?: [\w./-]{{1,80}}){{0,2}} (?:exited|completed|finished|terminated) {_SAID}",
+        r"^(?:error: )?Recipe `[^`]{1,80}` failed on line \d+ with exit code (?P<code>\d{1,10})",
+        r"\bJob failed: (?:exit (?:code|status) |command terminated with exit code )(?P<code>\d{1,10})",
+        r"\bfailed with return code list: \[(?:0, )*(?P<code>-?\d{1,10})\b",
+        r"\bfailed to run: .{1,400}, exited with (?P<code>-?\d{1,10})\s*$",
+        # Recipes of make: an error of one that is ignored ends nothing.
+        rf"^g?make(?:\[\d+\])?: \*\*\* \[[^\]]{{1,400}}\] (?:Error (?P<code>\d{{1,10}})|{_WORD})(?: \(core dumped\))?\s*$",
+        # GNU time.
+        r"^Command exited with non-zero status (?P<code>\d{1,10})\s*$",
+        r"^Command terminated by signal (?P<signal>\d{1,3})\s*$",
+        r"^\s*Exit status: (?P<code>\d{1,10})\s*$",
+        # Batch systems: LSF, Grid Engine, HTCondor, what sites print of a job of Slurm.
+        r"^Exited with exit code (?P<code>\d{1,10})\.\s*$",
+        r"^Exited by signal (?P<signal>\d{1,3})\.\s*$",
+        r"^exit_status\s+(?P<code>\d{1,10})\b",
+        r"\((?:0|1)\) (?:Normal termination \(return value (?P<code>-?\d{1,10})\)|Abnormal termination \(signal (?P<signal>\d{1,3})\))",
+        r"^\s*State\s*: (?:COMPLETED|FAILED) \(exit code (?P<code>\d{1,10})\)\s*$",
+        r"^\s*\d[\w.+\[\]-]{0,40}\s.{0,200}\sFAILED\s+(?P<code>\d{1,10}):(?P<signal>\d{1,3})\s*$",
+        # What looks after services.
+        r"\bMain process exited, code=(?:exited, status=(?P<code>\d{1,10})/|(?:killed|dumped), status=(?P<signal>\d{1,3})/)",
+        r"\bexited: \S+ \((?:exit status (?P<code>\d{1,10})|terminated by SIG(?P<name>[A-Z]+)\b.{0,20}); not expected\)",
+    )
+)  # fmt: skip
+_TRACKED = re.compile(r"Waiting for W&B process to finish(?:, PID \d+)?\.\.\. \((?:failed (?P<code>\d{1,3})|success)\)")
+_TYPED = re.compile(r"^(?:.*(?:it/s|s/it|B/s)[^\]]{0,40}\])?(?:\^C)+\s*$")
+"""How a terminal shows that somebody pressed Control-C, alone or behind a bar."""
+_INTERRUPTED = 255
+"""What the tracker W&B tells of a program that a person interrupted, and of no other."""
+
+
+def told(text: str) -> tuple[int | None, str | None, int | None] | None:
+    """Return what a wrapper tells of an end: an exit status, the name or word of a signal, its number; None where no line of one is.
+
+    A scheduler that tells both tells the signal where there was one.
+    """
+    tracked = _TRACKED.search(text)
+    if tracked is not None:
+        status = int(tracked["code"] or 0)
+        return (None, None, 2) if status == _INTERRUPTED else (status, None, None)
+    if _TYPED.match(text):
+        return None, None, 2
+    for form in _FORMS:
+        found = form.search(text)
+        if found is None:
+            continue
+        given = found.groupdict()
+        signal = int(given.get("signal") or 0)
+        if signal:
+            return None, None, signal
+        name = given.get("word") or given.get("name")
+        return (None, name, None) if name else (int(given["code"]), None, None)
+    return None

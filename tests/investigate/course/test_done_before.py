@@ -1,0 +1,62 @@
+"""What stands behind the word of a run that it is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.investigate.diagnose import diagnose
+
+_STEPS = "".join(
+    f"2026-02-11 09:00:{step:02d},000 - trainer - INFO - epoch {step} loss {1 / (step + 1):.4f}\n" for step in range(30)
+)
+_DONE = "2026-02-11 09:01:00,000 - trainer - INFO - Training finished in 60 s\n"
+_ASKED = "2026-02-11 09:30:00,000 - metrics - INFO - received SIGTERM, shutting down the metrics server\n"
+_UNTOLD = "2026-02-11 09:01:02,000 - notifier - ERROR - Could not send the mail: [Errno 111] Connection refused\n"
+_CAUGHT = """\
+2026-02-11 09:01:02,000 - notifier - ERROR - could not send the message
+Traceback (most recent call last):
+  File "/home/u/proj/notify.py", line 12, in send
+    post(url, json=body, timeout=3)
+  File "/home/u/proj/web.py", line 115, in post
+    raise ConnectionError(url)
+ConnectionError: nobody answers at hooks.example
+"""
+_UNCAUGHT = """\
+Traceback (most recent call last):
+  File "/home/u/proj/train.py", line 130, in <module>
+    evaluate(model)
+  File "/home/u/proj/train.py", line 90, in evaluate
+    print(found['acc5'])
+KeyError: 'acc5'
+"""
+_ATEXIT = """\
+Error in atexit._run_exitfuncs:
+Traceback (most recent call last):
+  File "/usr/lib/python3.10/logging/__init__.py", line 1100, in emit
+    stream.write(msg + self.terminator)
+ValueError: I/O operation on closed file.
+"""
+
+
+@pytest.mark.parametrize(
+    ("behind", "well"),
+    [
+        (_DONE + _ASKED, True),
+        (_DONE + _UNTOLD, True),
+        (_DONE + _CAUGHT, True),
+        (_CAUGHT + "2026-02-11 09:01:09,000 - trainer - INFO - All done.\n", True),
+        (_ATEXIT, True),
+        (_ASKED, False),  # before it was done
+        (_UNTOLD, False),
+        (_CAUGHT, False),
+        (_DONE + _UNCAUGHT, False),  # the program did more, and ended of that
+        (_DONE + _STEPS + _ASKED, False),  # another training, which was asked to end
+        (_DONE + _CAUGHT + "srun: error: node1: task 0: Exited with exit code 1\n", False),
+        (_CAUGHT + "2026-02-11 09:01:09,000 - trainer - INFO - it is not done\n", False),
+    ],
+)
+def test_what_is_told_behind_the_end_ended_nothing(tmp_path: Path, behind: str, well: bool) -> None:
+    (tmp_path / "run.log").write_text(_STEPS + behind)
+    assert (diagnose(tmp_path).incident.category == "none") is well
