@@ -24,6 +24,7 @@ from preflight.investigate.course.calm import (
     up_to,
     why_nothing,
 )
+from preflight.investigate.course.cells import without_earlier_cells
 from preflight.investigate.course.clocks import clocks_of
 from preflight.investigate.course.done_before import without_what_is_behind
 from preflight.investigate.course.endings import ending_events
@@ -33,6 +34,7 @@ from preflight.investigate.course.outlived import (
     passed_as_before,
     without_ignored,
     without_outlived,
+    without_passed_over,
     without_passed_warnings,
     without_repeated,
     without_trends,
@@ -131,10 +133,11 @@ def _judge_one(case: Case) -> Judged:
             continue
         mended = progress.recovered(event) and not event.id.startswith(("series.", "flight.", "stacks."))
         (recovered if mended else failing).append(event)
+    failing = without_earlier_cells(case, failing, recovered)
     failing = with_again(without_cancelled_steps(case, passed_as_before(progress, failing, recovered)), recovered)
     failing = without_guesses(without_trends(without_outlived(without_warnings(failing, recovered), recovered)))
     failing = without_ignored(case, failing, ended=progress.ended)
-    failing = without_passed_warnings(case, failing)
+    failing = without_passed_over(case, without_passed_warnings(case, failing))
     failing = without_words_beside_the_end(case, failing, ended=progress.ended)
     failing = without_repeated(case, without_what_is_behind(case, failing), recovered)
     scene = Scene(case=case, progress=progress, failing=tuple(without_teardown_alone(case, failing)))

@@ -255,3 +255,25 @@ KeyboardInterrupt:
     )
     assert (second.exception, second.message, second.hit.line) == ("KeyboardInterrupt", "", 13)
     assert diagnose(tmp_path).incident.category == "preemption"
+
+
+@pytest.mark.parametrize(
+    ("line", "frame"),
+    [
+        ("<ipython-input-13-0ecc74> in <module>", ("<ipython-input-13-0ecc74>", 0, "<module>")),
+        ("<ipython-input-13-0ecc74> in <module>()", ("<ipython-input-13-0ecc74>", 0, "<module>")),
+        ("<ipython-input-1-56e2> in wrapper(*args, **kwargs)", ("<ipython-input-1-56e2>", 0, "wrapper")),
+        ("/tmp/ipykernel_9024/2253.py in <cell line: 0>()", ("/tmp/ipykernel_9024/2253.py", 0, "<module>")),
+        ("Cell In[29], line 62", ("Cell In[29]", 62, "<module>")),
+        ("Cell In [59], line 22, in Net.forward(self, x)", ("Cell In [59]", 22, "Net.forward")),
+        ("Input In [2], in <cell line: 15>()", ("Input In [2]", 0, "<module>")),
+        ("File ~/env/kit/__init__.py:9", ("~/env/kit/__init__.py", 9, "<module>")),
+        ("~/over/train.py in <module>", ("~/over/train.py", 0, "<module>")),
+        ("train.py:30", None),
+        ("<ipython-input-29-2268>:12: SettingWithCopyWarning:", None),
+    ],
+)
+def test_a_cell_of_a_notebook_is_a_frame(line: str, frame: tuple[str, int, str] | None) -> None:
+    frames = parse([line, "----> 9 run()", "", "ValueError: short"]).frames
+    assert [(one.path, one.line, one.function) for one in frames] == ([] if frame is None else [frame])
+    assert [one.code for one in frames] == ([] if frame is None else ["run()"])

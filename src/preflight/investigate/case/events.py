@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence, Set
 
 import msgspec
@@ -21,6 +22,8 @@ from preflight.vocabulary.signature import Signature
 
 # So many lines behind the one that says that a checkpoint is written, what breaks off breaks it off.
 _NEAR = 3
+_LISTED = re.compile(r"^[\s│|]*(?:-{2,}> ?|❱ ?)?\s*\d+ ")
+"""A line of a program with its number, as notebooks and ``rich`` show it around a frame."""
 # So many lines below a harmless one are explained by it.
 _RIGHT_BELOW = 3
 
@@ -58,18 +61,22 @@ def _of_hits(case: Case, broken: Set[Place]) -> tuple[list[Event], set[Place]]:
     """Return the lines that signatures took as events, and the places at which nothing is left to be told."""
     hits = case.reading.hits
     tables, entries = tables_of(case.reading), entries_of(case.reading)
-    inside = {id(hit) for hit in hits if hit.text.startswith("  ") and hit.line > tables.get(hit.file, hit.line)}
-    said = {hit.signature for hit in hits if id(hit) not in inside}
+    repeated = {id(hit) for hit in hits if hit.text.startswith("  ") and hit.line > tables.get(hit.file, hit.line)}
+    said = {hit.signature for hit in hits if id(hit) not in repeated}
     silent = _tell_nothing(case)
+    spans = spans_of(case.reading.raised)
     found: list[Event] = []
     taken: set[Place] = set()
     for hit in hits:
         signature = case.signatures.get(hit.signature)
+        if _LISTED.match(hit.text) and inside(hit, spans):  # the text of a program, which may say what it would raise
+            taken.add(hit.place)
+            continue
         # The table repeats what ranks said, and their ends are read from it; what stands nowhere else is theirs.
-        if id(hit) in inside and (hit.signature in said or hit.signature.startswith(("end.", "elastic."))):
+        if id(hit) in repeated and (hit.signature in said or hit.signature.startswith(("end.", "elastic."))):
             taken.add(hit.place)
         elif signature is not None and (signature.role, hit.place) not in silent:
-            told = of_hit(case, of_entry(entries, hit) if id(hit) in inside else hit, signature)
+            told = of_hit(case, of_entry(entries, hit) if id(hit) in repeated else hit, signature)
             found.append(_with_role(case, told, signature, broken))
             taken.add(hit.place)
     return found, taken

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from preflight.investigate.case.case import Case, by_file
+from preflight.investigate.course.cells import of_a_cell
 from preflight.source.logs.wrappers import WRAPPER
 from preflight.vocabulary.log import Frame, LogFile, Raised
 
@@ -185,8 +186,10 @@ def _redrawn(whole: Case, file: int, raised: Raised) -> bool:
 
 
 def _at_top(raised: Raised) -> bool:
-    """Return whether an exception went through the whole of a script."""
+    """Return whether an exception went through the whole of a script; a cell of a notebook ends alone."""
     first = _first(raised)
+    if of_a_cell(raised):
+        return False
     return first is not None and first.function == "<module>" and first.path.endswith(".py") and bool(raised.exception)
 
 

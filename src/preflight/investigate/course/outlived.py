@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from preflight.investigate.case.case import Case, Event
+from preflight.investigate.case.case import Case, Event, by_file
 from preflight.investigate.case.unexplained import any_trouble
 from preflight.investigate.course.progress import Progress
 from preflight.source.logs.lettered import lettered
@@ -28,6 +28,15 @@ _WENT_ON = 12
 """So many lines behind the last warning are of a program that went on, where none of them says that anything failed."""
 _ENDS = re.compile(r"[A-Z]\w*(?:Error|Exception)\b|(?i:\bfatal\b|\bcritical\b|\babort)|\berror: ")
 """An exception by its name, and what programs say that give up."""
+_CAUGHT = re.compile(r"(?i)\b(?:errors?|failed|failure|exception|skipp(?:ed|ing)|warn(?:ing)?)\b")
+"""How a program says that it caught something."""
+_PASSED_OVER = 3
+"""What it says so often, of one thing after the other, ended none of them."""
+_OF_NOTHING = (
+    "ZeroDivisionError", "IndexError", "KeyError", "ValueError", "StopIteration", "StatisticsError", "UnboundLocalError", "AttributeError",
+    "AssertionError", "RuntimeError", "TypeError",
+)  # fmt: skip
+"""What is raised as well where nothing came of all that had failed before: the end is then their consequence."""
 _OUTLIVED = 2
 """So often a run went on behind the same before."""
 _AGAIN_AND_AGAIN = 5
@@ -131,6 +140,36 @@ def without_repeated(case: Case, failing: list[Event], recovered: Sequence[Event
         or event.place in raised
         or counts[event.id, event.hit.file, event.rank] < _AGAIN_AND_AGAIN
     ]
+
+
+def without_passed_over(case: Case, failing: list[Event]) -> list[Event]:
+    """Return what failed without lines of what a program caught again and again, where an exception that nobody caught ended it.
+
+    The exception has to be one of another kind that does not come of nothing having been done.
+    """
+    raised = {one.hit.place for one in case.raised}
+    passed: list[Event] = []
+    for file, told in by_file(case.raised, lambda one: one.hit.file).items():
+        last = max(told, key=lambda one: one.hit.line)
+        own = next((one for one in failing if one.place == last.hit.place and one.role == "root"), None)
+        top = bool(last.frames) and last.frames[0].function == "<module>" and not last.ignored
+        if own is None or not top or last.begins is None or last.exception.rpartition(".")[2] in _OF_NOTHING:
+            continue
+        caught = [
+            event
+            for event in failing
+            if event.hit.file == file
+            and event.hit.who == last.hit.who
+            and event.hit.line < last.begins
+            and event.place not in raised
+            and event.role == "root"
+            and event.id != own.id
+            and event.category in _DONE_WITHOUT
+            and _CAUGHT.search(event.hit.text)
+        ]
+        often = Counter(event.id for event in caught)
+        passed += [event for event in caught if often[event.id] >= _PASSED_OVER]
+    return [event for event in failing if event not in passed]
 
 
 def without_outlived(failing: list[Event], recovered: Sequence[Event]) -> list[Event]:

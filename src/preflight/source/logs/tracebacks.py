@@ -21,6 +21,11 @@ _FRAME = re.compile(r'^[\s|+]*File "([^"]+)", line (\d+)(?:, in (.+))?')
 _NOTEBOOK = re.compile(
     r"^(?:File )?\[?(?P<path>[~/.\w][^\s\]]*?\.py)(?:\]\S*)?(?::(?P<line>\d+),?)? in (?P<name>[\w.<>]+)\("
 )
+_CELL = re.compile(
+    r"^(?:(?:File )?(?P<path><ipython-input-[\w-]+>|[~/.\w][^\s\]]*\.py)|(?P<prompt>(?:Cell|Input) In ?\[\d+\]),?)"
+    r"(?::(?P<line>\d+))?(?: line (?P<number>\d+),?)?(?: in (?P<name>[\w.<>?]+|<cell line: \d+>)(?:\(|\s*$)|(?<=\d)\s*$)"
+)
+"""A frame of a cell, or of a module while it is imported, as IPython shows it; newer versions leave ``<module>`` out."""
 _CODE = re.compile(r"^\s{4,}(?![\s~^]|\.{3}<|\d+\s)(\S.*)|^\s*(?:│\s*❱|-{2,}>)\s*\d+[\s│]+(\S.*)")
 """What stands on the line of a frame: below it, or where an arrow points."""
 _NAMED = re.compile(r"(?<![\w.])([A-Za-z_][\w.]{0,200})\s{1,200}$")
@@ -103,6 +108,9 @@ def parse(lines: Iterable[str]) -> Parsed:
         if cell:
             frames.append(Frame(cell["path"], int(cell["line"] or 0), cell["name"]))
             continue
+        if (of_cell := _of_cell(line)) is not None:
+            frames.append(of_cell)
+            continue
         code = _CODE.match(line) if frames and not frames[-1].code else None
         if code:
             frames[-1] = msgspec.structs.replace(frames[-1], code=(code[1] or code[2])[:_LONGEST_CODE].rstrip(" │"))
@@ -118,6 +126,16 @@ def parse(lines: Iterable[str]) -> Parsed:
             retold = first.strip() == _RETOLD
             ended = ":" not in text  # without a message Python prints the class alone: what stands below is another's
     return _parsed(exception, message, frames, False, last if last >= 0 else number)
+
+
+def _of_cell(line: str) -> Frame | None:
+    """Return the frame of a cell of a notebook, or of a module that it imports; its top is called ``<module>`` as that of a script."""
+    found = _CELL.match(line)
+    if found is None or not (found["name"] or found["prompt"] or line.startswith("File ")):
+        return None
+    name = found["name"] or "<module>"
+    number = int(found["line"] or found["number"] or 0)
+    return Frame(found["path"] or found["prompt"], number, "<module>" if name.startswith("<cell") else name)
 
 
 def named_in(header: str) -> str:

@@ -1,0 +1,68 @@
+"""Cells of a notebook: its kernel goes on behind what ended one of them, so that the last one that failed decides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from preflight.investigate.case.case import Case, Event, by_file
+from preflight.vocabulary.log import Raised
+
+_CELL = re.compile(r"^<ipython-input-|[/\\]ipykernel_\d+[/\\]\d+\.py$|^(?:Cell|Input) In ?\[\d+\]$")
+"""How IPython calls the text of a cell in a traceback."""
+_NAME = re.compile(r"^name '(\w+)' is not defined")
+_INSTALLS = ("environment.packages-do-not-resolve",)
+"""What a cell that installs packages prints where it fails: no exception, and the cells behind it run all the same."""
+_NOT_PARSED = "usercode.syntax"
+"""A cell that is not valid Python runs not at all; what IPython prints of it has no header."""
+
+
+def of_a_cell(raised: Raised) -> bool:
+    """Return whether an exception went through the whole of a cell of a notebook: it ended the cell, and not the kernel."""
+    return bool(raised.frames) and _CELL.search(raised.frames[0].path) is not None
+
+
+def without_earlier_cells(case: Case, failing: Sequence[Event], recovered: list[Event]) -> list[Event]:
+    """Return what failed without what ended a cell before the last one that failed: it was mended, or done without.
+
+    A name that is missing because the cell which was to make it had failed is a consequence, and its cell is not the last.
+    """
+    earlier: list[Event] = []
+    for file, chains in by_file(_chains(case), lambda one: one[-1].hit.file).items():
+        last = _last(chains)
+        begins = chains[last][0].begins or chains[last][0].hit.line
+        ended = {one.hit.place for chain in chains[:last] for one in chain}
+        earlier += [
+            event
+            for event in failing
+            if event.place in ended or (event.hit.file == file and event.hit.line < begins and _of_the_shell(event))
+        ]
+    recovered += earlier
+    return [event for event in failing if event not in earlier]
+
+
+def _of_the_shell(event: Event) -> bool:
+    """Return whether an event is what a cell printed that installs packages, or one that was no Python and did not run."""
+    return event.raised is None and event.id in (*_INSTALLS, _NOT_PARSED)
+
+
+def _chains(case: Case) -> list[list[Raised]]:
+    """Return what ended cells, each with what it was raised from, in the order of files and lines."""
+    found: list[list[Raised]] = []
+    chain: list[Raised] = []
+    for one in sorted(case.raised, key=lambda one: one.hit.place):
+        chain = [*chain, one] if chain and chain[-1].hit.file == one.hit.file else [one]
+        if not one.chained:
+            found += [chain] if of_a_cell(one) else []
+            chain = []
+    return found
+
+
+def _last(chains: Sequence[Sequence[Raised]]) -> int:
+    """Return which cell is the last that failed by itself, of those of a file in their order."""
+    cells = [chain[-1] for chain in chains]
+    for place in range(len(cells) - 1, 0, -1):
+        lacks = _NAME.match(cells[place].message) if cells[place].exception == "NameError" else None
+        if lacks is None or not any(re.search(rf"\b{lacks[1]}\b", one.frames[0].code) for one in cells[:place]):
+            return place
+    return 0
