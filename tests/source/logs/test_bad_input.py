@@ -286,6 +286,16 @@ def test_wide_text_is_read(encoding: str, tmp_path: Path) -> None:
     assert reading.files[0].encoding.startswith(encoding[:6])
 
 
+def test_chinese_text_of_windows_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(("模型训练开始 起始时间 2024\n当前损失值 1.5 ──\n" + LOG).encode("gbk"))
+    (tmp_path / "b.log").write_bytes(("Größe über Maß, façade, señor, café, naïve\n" + LOG).encode("latin-1"))
+    (tmp_path / "c.log").write_bytes(("\xdb" * 40 + "| 4/10\n" + LOG).encode("latin-1"))
+    reading = read_logs([tmp_path])
+    assert [file.encoding for file in reading.files] == ["gb18030", "utf-8", "utf-8"]
+    assert [(hit.signature, hit.line) for hit in reading.hits if hit.file == 0] == [(SIGNATURE, 203)]
+    assert len(reading.hits) == 3
+
+
 def test_latin_1_and_utf_8_in_one_file(tmp_path: Path) -> None:
     text = b"Gr\xf6\xdfe: " + OOM.encode() + "Größe: ".encode() + OOM.encode()
     (tmp_path / "a.log").write_bytes(text)

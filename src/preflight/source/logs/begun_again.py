@@ -1,7 +1,7 @@
 """Lines with which a program begins, told again further down: it was started anew, and its output appended.
 
 Output that waited in a buffer comes out behind a traceback as well, but only once: what stands before it and again behind it
-was said by two starts.
+was said by two starts. A time before a line is another one in each start.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ _APART = 200
 """Within so many lines."""
 _TELLING = re.compile(rb"[A-Za-z][\w .,()/-]{2,60}[:=] ?\S.{0,120}")
 """Settings and what a program finds as it begins; no bar, no table, no frame."""
+_TIME = re.compile(rb"\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?=[\s,:|-])")
+_LOGGED = re.compile(rb"[\s,:|\[(-]+(?:[\w.<>]+[\s,:|\])(-]+){1,6}[A-Z][a-z]+ [A-Za-z][^|\r]{2,250}")
+"""What a logger says behind the time: its name and the level, and a sentence."""
 
 
 class BegunAgain:
@@ -35,9 +38,9 @@ class BegunAgain:
         if self._told is None:
             self._told = _told_once(self._head)
         for line, number in self._told.items():
-            place = data.rfind(b"\n" + line + b"\n", 0, own)
-            if place >= 0:
-                found = first_line + data.count(b"\n", 0, place + 1)
+            place = _told_last(line, data, own)
+            if place is not None:
+                found = first_line + data.count(b"\n", 0, place)
                 if found > number:
                     self._last[line] = found
 
@@ -58,11 +61,26 @@ def _of_one_start(places: Sequence[int]) -> bool:
     return list(places) == sorted(places) and places[-1] - places[0] <= _APART
 
 
+def _told_last(line: bytes, data: bytes, own: int) -> int | None:
+    """Return where a line begins that is told for the last time, whatever its time is; None where it is not."""
+    end = own
+    while (place := data.rfind(line + b"\n", 0, end)) >= 0:
+        begins = data.rfind(b"\n", 0, place) + 1
+        timed = _TIME.match(data, begins)
+        if begins and (begins == place or (timed is not None and timed.end() == place)):
+            return begins
+        end = place + len(line)
+    return None
+
+
 def _told_once(head: bytes) -> dict[bytes, int]:
-    """Return the lines that stand once in a head before anything was raised, with their numbers."""
+    """Return the lines that stand once in a start before anything was raised, without their times, with their numbers."""
     lines = head.partition(b"\nTraceback (most recent call last)")[0].split(b"\n")
+    again = (place for place in range(1, len(lines) - 1) if lines[place : place + 2] == lines[:2])
+    first = next(again, None) if lines[0].strip() else None
+    lines = [line[timed.end() :] if (timed := _TIME.match(line)) else line for line in lines[:first]]
     found: dict[bytes, int] = {}
     for number, line in enumerate(lines[:_FIRST], 1):
-        if len(found) < _MOST and _TELLING.fullmatch(line) and lines.count(line) == 1:
+        if len(found) < _MOST and (_TELLING.fullmatch(line) or _LOGGED.fullmatch(line)) and lines.count(line) == 1:
             found[line] = number
     return found

@@ -14,6 +14,11 @@ _PIECE = 1 << 20
 _FIRST = 1 << 16
 _FEED = 1 << 11
 """Packed bytes of zstd that are unpacked at once: even those of a bomb give no more than 64 MB."""
+_COMMON = (b"\xb0\xa1", b"\xd7\xf9")
+_FEWEST = 4
+_MOSTLY = 0.6
+"""So many different common characters, and that share of all that are not ASCII, are of a Chinese text; the rest is punctuation and
+what bars are drawn with."""
 
 
 class Block(NamedTuple):
@@ -134,7 +139,7 @@ class Opened:
         return want
 
     def _decide(self, head: bytes) -> None:
-        """UTF-16 and UTF-32 are told by their mark, or by the zeros that every other byte is."""
+        """UTF-16 and UTF-32 are told by their mark, or by the zeros that every other byte is; GBK by the characters that it gives."""
         if self.plain:
             return
         for mark, name in (
@@ -151,6 +156,8 @@ class Opened:
                 self._decode_as("utf-16-le")
             elif even.count(0) > 0.7 * len(even) and odd.count(0) < 0.1 * len(odd):
                 self._decode_as("utf-16-be")
+            elif _in_chinese(head):
+                self._decode_as("gb18030")
 
     def _decode_as(self, name: str) -> None:
         self.encoding = name
@@ -165,6 +172,25 @@ class Opened:
         except Exception as error:  # each library of packing has its own errors, and what was read before is good
             self.problem = f"damaged: {type(error).__name__}: {error}; what came before is read"[:300]
         return b""
+
+
+def _in_chinese(head: bytes) -> bool:
+    """Return whether bytes are no UTF-8 and give Chinese text as GBK, the code page of Windows in China, and nothing else."""
+    if head.isascii():
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        pass
+    else:
+        return False
+    try:
+        letters = [one for one in codecs.getincrementaldecoder("gb18030")().decode(head) if not one.isascii()]
+    except UnicodeDecodeError:
+        return False
+    # Of the letters of other languages it would make rare characters; these are the 3,755 that the standard counts as common.
+    common = {one for one in letters if _COMMON[0] <= (code := one.encode("gb18030")) <= _COMMON[1] and len(code) == 2}
+    return len(common) >= _FEWEST and sum(one in common for one in letters) >= _MOSTLY * len(letters)
 
 
 def _line_behind(data: bytes, place: int) -> int:
