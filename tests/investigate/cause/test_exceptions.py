@@ -260,3 +260,26 @@ def test_python_reads_the_environment_also_where_its_module_is_frozen(path: str)
 def test_the_folder_in_which_a_disk_is_mounted_says_nothing_of_a_program(path: str, category: str) -> None:
     raised = Raised(exception="RuntimeError", message="wrong", frames=(Frame(path, 3, "run"),), hit=hit("x"))
     assert meaning_of(raised).category == category
+
+
+@pytest.mark.parametrize(
+    ("exception", "message", "path", "told"),
+    [
+        ("RuntimeError", "Step 1 exited with non-zero status 1", "train.py", ("other", "teardown")),
+        ("Exception", "worker 3 failed with exit code 2", "train.py", ("other", "teardown")),
+        (
+            "RuntimeError",
+            "Step 1 exited with non-zero status 1: no space left on device",
+            "train.py",
+            ("checkpoint", "root"),
+        ),
+        ("RuntimeError", "the server returned status code 3 for /user", "train.py", ("usercode", "root")),
+        ("RuntimeError", "ninja failed with exit code 1", "/env/torch/utils/cpp_extension.py", ("compile", "root")),
+        ("KeyError", "exited with code 1", "train.py", ("usercode", "root")),
+    ],
+)
+def test_what_only_tells_how_another_program_ended_is_no_cause(
+    exception: str, message: str, path: str, told: tuple[str, str]
+) -> None:
+    one = Raised(exception=exception, message=message, frames=(Frame(path, 9, "launch"),), hit=hit(message))
+    assert (meaning_of(one).category, meaning_of(one).role) == told

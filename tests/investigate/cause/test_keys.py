@@ -68,3 +68,24 @@ def test_a_name_that_a_module_of_the_program_itself_lacks(
 def test_a_part_that_a_saved_state_lacks_is_no_setting(tmp_path: Path, code: str, category: str) -> None:
     frames = f'  File "/job/lab/train.py", line 9, in run\n    {code}\n'
     assert told(tmp_path, frames, "KeyError: 'amp'") == category
+
+
+@pytest.mark.parametrize(
+    ("frames", "module", "category"),
+    [
+        (
+            '  File "/job/lab/models/net.py", line 3, in <module>\n    from layers.graph.fast import Fast\n',
+            "layers.graph.fast",
+            "usercode",
+        ),
+        ('  File "/job/lab/parts/a.py", line 3, in <module>\n    from parts.b import B\n', "parts.b", "usercode"),
+        ('  File "C:\\lab\\parts\\a.py", line 3, in <module>\n    from parts.b import B\n', "parts.b", "usercode"),
+        ('  File "/job/lab/parts/a.py", line 3, in <module>\n    import torch._six\n', "torch._six", "environment"),
+        ('  File "/job/lab/parts/a.py", line 3, in <module>\n    import layers\n', "layers", "environment"),
+        (f'  File "{_LIBRARY}/kit/a.py", line 3, in <module>\n    from utils.b import B\n', "utils.b", "environment"),
+    ],
+)
+def test_a_module_that_a_folder_of_its_own_lacks_is_none_that_could_be_installed(
+    tmp_path: Path, frames: str, module: str, category: str
+) -> None:
+    assert told(tmp_path, frames, f"ModuleNotFoundError: No module named '{module}'") == category

@@ -52,3 +52,37 @@ def test_a_loss_that_rises_a_little_is_told_and_no_failure(level: float, categor
     assert incident is not None
     assert incident.category == category
     assert any(one.kind == "divergence" for one in incident.series)
+
+
+_RISES = [
+    *(f"loss {2 + 0.01 * (step % 7):.3f}" for step in range(100)),
+    *(f"loss {6 + 0.01 * (step % 7):.3f}" for step in range(100)),
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "category"),
+    [
+        ("INFO - hyperopt.tpe - TPE using {0}/{0} trials with best loss -0.473054", "none"),
+        ("Trial {0} Complete [00h 01m 20s]", "none"),
+        ("[I 2023-12-02 18:47:50,913] Trial {0} finished with value: 0.62 and parameters: {{'lookback': 25}}.", "none"),
+        ("part {0} is done", "numerical"),
+    ],
+)
+def test_a_loss_that_rises_from_trial_to_trial_of_a_search_does_not_diverge(
+    said: str, category: str, tmp_path: Path
+) -> None:
+    lines = [line for number, value in enumerate(_RISES) for line in (f"step {number} {value}", said.format(number))]
+    (tmp_path / "run.log").write_text("\n".join(lines) + "\n")
+    incident = diagnose(tmp_path).incident
+    assert incident is not None
+    assert incident.category == category
+
+
+@pytest.mark.parametrize(("beside", "category"), [("Mean Reward 153.1", "none"), ("Mean Length 153.1", "numerical")])
+def test_a_loss_beside_a_reward_may_rise(beside: str, category: str, tmp_path: Path) -> None:
+    lines = [f"step {number} - {beside} - {value}" for number, value in enumerate(_RISES)]
+    (tmp_path / "run.log").write_text("\n".join(lines) + "\n")
+    incident = diagnose(tmp_path).incident
+    assert incident is not None
+    assert incident.category == category

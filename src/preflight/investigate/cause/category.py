@@ -13,6 +13,7 @@ from preflight.investigate.cause.frames import at_import, category_of_frames, in
 from preflight.investigate.cause.keys import (
     innermost_own,
     lacks_for_a_library,
+    lacks_its_own_module,
     looked_up,
     of_another_version,
     of_its_own_package,
@@ -48,6 +49,10 @@ _MOVED = re.compile(r"Can't get attribute '[^']+' on <module '(?!__main__|__mp_m
 _KEYWORD = "usercode.keyword-argument"
 _GATHERED = "network.object-gather-size"
 _NAME = "environment.import-name"
+_MODULE = "environment.missing-module"
+_LENGTHS = "usercode.inconsistent-lengths"
+_METRICS = re.compile(r"/(?:sklearn/metrics|torchmetrics)/")
+"""Where predictions are held against what is right: that they are not as many is the work of the program."""
 _OPTIONS = "usercode.unrecognized-arguments"
 _OF_A_CLASS = "environment.class-of-another-version"
 _MISSING = ("data.missing-file", "checkpoint.weights-missing")
@@ -141,6 +146,10 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
         return "checkpoint" if category_of_frames(read) == "checkpoint" else category
     if event.id == _NAME and (asks := _raised_at(scene, event)) is not None:
         return "usercode" if of_its_own_package(asks) else category
+    if event.id == _MODULE and (wants := _raised_at(scene, event)) is not None:
+        return "usercode" if lacks_its_own_module(wants) else category
+    if event.id == _LENGTHS and (compares := _raised_at(scene, event)) is not None:
+        return "usercode" if _compares_predictions(compares) else category
     if event.id == _OF_A_CLASS and _of_its_own(_raised_at(scene, event)):
         return "usercode"
     if event.hit.fields.get("wrapper"):  # what DDP or FSDP wraps is reached through it
@@ -164,6 +173,11 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
     if at_import(raised) or lacks_for_a_library(raised) or (event.id == _KEYWORD and of_another_version(raised)):
         return "environment"
     return looked_up(raised) or category
+
+
+def _compares_predictions(raised: Raised) -> bool:
+    """Return whether a metric was raised in."""
+    return any(_METRICS.search(frame.path.replace("\\", "/")) for frame in raised.frames)
 
 
 def _of_its_own(raised: Raised | None) -> bool:

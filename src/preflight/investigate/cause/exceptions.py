@@ -137,6 +137,12 @@ _OF_RAY = re.compile(r"\bRayTaskError\(([A-Za-z_]\w*)\):")
 """What ray raises where a task raised: the class of that stands in brackets."""
 _IN_ITS_WORDS = re.compile(r"(KeyboardInterrupt)(?:: ?(?:<EMPTY MESSAGE>)?)?\s*(?:\n|$)")
 """What pybind11 makes of an interrupt that comes while a module of C++ is loaded: a RuntimeError that says nothing else."""
+_ONLY_A_CODE = re.compile(
+    r"(?i)^[^:\n]{0,120}\b(?:exited|ended|failed|returned|terminated|finished|died)(?: with)?(?: an?)?(?: (?:non-?zero|error|bad))?"
+    r"(?: exit| return)?[ -]?(?:status|code|returncode)\b[ :=]{1,3}-?\d+\.?$"
+)
+"""What a program raises of another one that it started, of which it knows no more than the code."""
+_PLAIN = ("RuntimeError", "Exception", "ValueError", "OSError", "SystemError", "ChildProcessError")
 _CLASS = r"(?:[A-Za-z_]\w*\.)*_*[A-Z]\w*"
 _RAISES = re.compile(rf"^raise (?P<name>{_CLASS})(?:\(\s*(?:[rf]{{0,2}}['\"](?P<said>[^'\"]*))?|$)")
 _LINE = re.compile(
@@ -232,6 +238,8 @@ def meaning_of(raised: Raised) -> Meaning:
             if role == "root" and category in ("environment", "data"):
                 return Meaning(title, said_of(raised.message) or category_of_frames(raised) or category, role)
             return Meaning(title, category, role)
+    if name in _PLAIN and _ONLY_A_CODE.search(raised.message) and category_of_frames(raised) is None:
+        return Meaning(title, "other", "teardown")
     status = _STATUS.search(raised.message)
     if status is not None and said_of(raised.message) is None and (status[1] or status[2]) in _STATUSES:
         return Meaning(title, _STATUSES[status[1] or status[2]], "root")

@@ -55,6 +55,12 @@ _UNEXPECTED = re.compile(r"^(?P<callee>[\w.<>]+)\(\) got an unexpected keyword a
 _FROM_MODULE = re.compile(
     r" from (?:partially initialized module )?'(?P<module>[\w.]+)' \((?:[^()]*\) \()?(?P<path>(?:/|[A-Z]:)[^()]+)\)"
 )
+_OF_A_FOLDER = re.compile(r"^No module named '(?P<first>\w+)\.[\w.]+'$")
+_FOLDERS = re.compile(
+    r"src|libs?|core|common|tools?|scripts?|utils?|helpers?|misc|configs?|layers?|models?|modules?|nets?|networks?|losses|data|data_provider"
+    r"|dataloaders?|engines?|exp|experiments?|train|training|trainers?|tests?"
+)
+"""What programs call their own folders, and libraries that one installs are not called."""
 _MADE = re.compile(r"__init__$|^[A-Z]")
 
 
@@ -123,6 +129,22 @@ def of_its_own_package(raised: Raised) -> bool:
     root = re.sub(rf"/{re.escape(found['module'].replace('.', '/'))}(?:/__init__)?\.\w+$", "/", path)
     asks = raised.frames[-1].path.replace("\\", "/") if raised.frames else ""
     return root not in (path, "/") and asks.startswith(root)
+
+
+def lacks_its_own_module(raised: Raised) -> bool:
+    """Return whether a program imports a module that a folder of its own does not have: no package that could be installed.
+
+    Python names a module in full, with its folders, only where it found these: what lacks it is there.
+    """
+    found = _OF_A_FOLDER.match(raised.message)
+    if found is None or not raised.frames:
+        return False
+    paths = [frame.path.replace("\\", "/") for frame in raised.frames if not frame.path.startswith("<")]
+    if not paths or _LIBRARY.search(paths[-1]):
+        return False
+    own = [path for path in paths if not _LIBRARY.search(path)]
+    seen = any(f"/{found['first']}/" in f"/{path}" for path in own)
+    return seen or _FOLDERS.fullmatch(found["first"]) is not None
 
 
 def lacks_for_a_library(raised: Raised) -> bool:

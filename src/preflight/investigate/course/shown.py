@@ -27,6 +27,8 @@ _GRAVE: dict[str, tuple[str, tuple[Cause, ...]]] = {
         Cause("bad-batch", "the data changed", 0.2, "data", ("cpu-replay",)),
     )),
 }  # fmt: skip
+_TRIALS = ("progress.search-trial", "progress.sweep-trial")
+"""What a search for settings says of each of its trials."""
 _TWICE = 2.0
 SLOW = ("slowdown", "straggler")
 MARKED = 1.1
@@ -96,6 +98,7 @@ def series_events(case: Case, findings: Sequence[SeriesFinding]) -> tuple[Event,
             or one.values.get("lost") is False
             or one.quote is None
             or _of_a_run_resumed(case, one, indices.get(one.quote.path, -1))
+            or (one.kind == "divergence" and _of_a_search(case, indices.get(one.quote.path, -1)))
         ):
             continue
         title, causes = _GRAVE[one.kind]
@@ -113,6 +116,11 @@ def series_events(case: Case, findings: Sequence[SeriesFinding]) -> tuple[Event,
                   step=one.first_step, attempt=case.number)
         )  # fmt: skip
     return tuple(found)
+
+
+def _of_a_search(case: Case, file: int) -> bool:
+    """Return whether a file tells of one trial of a search after another: each trains anew, and some of them are bad."""
+    return sum(event.hit.file == file and event.id in _TRIALS for event in case.events) > 1
 
 
 def _of_a_run_resumed(case: Case, finding: SeriesFinding, file: int) -> bool:
