@@ -89,3 +89,15 @@ def test_a_module_that_a_folder_of_its_own_lacks_is_none_that_could_be_installed
     tmp_path: Path, frames: str, module: str, category: str
 ) -> None:
     assert told(tmp_path, frames, f"ModuleNotFoundError: No module named '{module}'") == category
+
+
+@pytest.mark.parametrize(
+    ("path", "category"),
+    [("sklearn/metrics/_classification.py", "usercode"), ("sklearn/linear_model/_base.py", "data")],
+)
+def test_predictions_that_a_metric_finds_too_few_are_the_work_of_the_program(
+    tmp_path: Path, path: str, category: str
+) -> None:
+    frames = f'  File "{_LIBRARY}/{path}", line 84, in _check\n    check_consistent_length(a, b)\n'
+    error = "ValueError: Found input variables with inconsistent numbers of samples: [375, 640]"
+    assert told(tmp_path, frames, error) == category

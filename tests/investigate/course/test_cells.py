@@ -89,3 +89,22 @@ def test_the_text_of_a_library_around_a_frame_says_nothing_that_happened(tmp_pat
     incident = told(tmp_path, text)
     assert incident.signature != "usercode.inconsistent-lengths"
     assert incident.category == "usercode"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "nbclient.exceptions.CellExecutionError: An error occurred while executing the following cell:\n"
+        f"{'-' * 18}\ntable = read()\n{'-' * 18}\n\n\n",
+        f'papermill.exceptions.PapermillExecutionError: \n{_RULE}\nException encountered at "In [3]":\n',
+    ],
+)
+def test_what_runs_a_notebook_says_no_more_than_its_cell(tmp_path: Path, head: str) -> None:
+    top = 'Traceback (most recent call last):\n  File "/env/bin/run", line 8, in <module>\n    sys.exit(main())\n'
+    split = raised(
+        "Cell In[3], line 1",
+        'rows = load_dataset("squad", split="train")',
+        "ValueError: Unknown split \"train\". Should be one of ['test'].",
+        "\nFile /env/lib/python3.10/site-packages/datasets/arrow_reader.py:437, in Reader.to_absolute(name)\n--> 437 raise ValueError(name)\n",
+    )
+    assert told(tmp_path, top + head + split).category == "data"

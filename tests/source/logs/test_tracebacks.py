@@ -265,7 +265,7 @@ KeyboardInterrupt:
         ("<ipython-input-1-56e2> in wrapper(*args, **kwargs)", ("<ipython-input-1-56e2>", 0, "wrapper")),
         ("/tmp/ipykernel_9024/2253.py in <cell line: 0>()", ("/tmp/ipykernel_9024/2253.py", 0, "<module>")),
         ("Cell In[29], line 62", ("Cell In[29]", 62, "<module>")),
-        ("Cell In [59], line 22, in Net.forward(self, x)", ("Cell In [59]", 22, "Net.forward")),
+        ("Cell In [59], line 22, in Net.forward(self, x)", ("Cell In [59]", 22, "forward")),
         ("Input In [2], in <cell line: 15>()", ("Input In [2]", 0, "<module>")),
         ("File ~/env/kit/__init__.py:9", ("~/env/kit/__init__.py", 9, "<module>")),
         ("~/over/train.py in <module>", ("~/over/train.py", 0, "<module>")),

@@ -54,6 +54,7 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
     (r"FailedJobError|UncompletedJobError|ExecuteUserScriptError|AlgorithmError|UnexpectedStatusException", "other", "teardown"),
     (r"ChildFailedError|ProcessRaisedException|ProcessExitedException|RayTaskError|CalledProcessError|TuneError"
      r"|RayActorError|ActorDiedError|WorkerCrashedError|NodeDiedError|ActorUnavailableError|WorkerGroupError", "other", "teardown"),
+    (r"CellExecutionError|PapermillExecutionError", "other", "teardown"),
     (r"SignalException|KeyboardInterrupt|Preempted\w*|Terminated", "preemption", "teardown"),
     (r"SystemExit", "other", "teardown"),
     (r"FloatingPointError|ZeroDivisionError|OverflowError|LinAlgError|\w*(Nan|NaN|Inf)\w*(Error|Exception)", "numerical", "root"),

@@ -106,7 +106,7 @@ def parse(lines: Iterable[str]) -> Parsed:
             continue
         cell = _NOTEBOOK.match(line)
         if cell:
-            frames.append(Frame(cell["path"], int(cell["line"] or 0), cell["name"]))
+            frames.append(Frame(cell["path"], int(cell["line"] or 0), _plain(cell["name"])))
             continue
         if (of_cell := _of_cell(line)) is not None:
             frames.append(of_cell)
@@ -135,7 +135,12 @@ def _of_cell(line: str) -> Frame | None:
         return None
     name = found["name"] or "<module>"
     number = int(found["line"] or found["number"] or 0)
-    return Frame(found["path"] or found["prompt"], number, "<module>" if name.startswith("<cell") else name)
+    return Frame(found["path"] or found["prompt"], number, "<module>" if name.startswith("<cell") else _plain(name))
+
+
+def _plain(name: str) -> str:
+    """Return the name of a function as Python prints it: newer versions of IPython put its class before it."""
+    return name.rpartition(".")[2]
 
 
 def named_in(header: str) -> str:
