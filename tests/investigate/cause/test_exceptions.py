@@ -273,7 +273,7 @@ def test_the_folder_in_which_a_disk_is_mounted_says_nothing_of_a_program(path: s
             "train.py",
             ("checkpoint", "root"),
         ),
-        ("RuntimeError", "the server returned status code 3 for /user", "train.py", ("usercode", "root")),
+        ("RuntimeError", "the server returned status 404", "train.py", ("usercode", "root")),
         ("RuntimeError", "ninja failed with exit code 1", "/env/torch/utils/cpp_extension.py", ("compile", "root")),
         ("KeyError", "exited with code 1", "train.py", ("usercode", "root")),
     ],

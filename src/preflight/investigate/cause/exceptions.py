@@ -140,9 +140,9 @@ _IN_ITS_WORDS = re.compile(r"(KeyboardInterrupt)(?:: ?(?:<EMPTY MESSAGE>)?)?\s*(
 """What pybind11 makes of an interrupt that comes while a module of C++ is loaded: a RuntimeError that says nothing else."""
 _ONLY_A_CODE = re.compile(
     r"(?i)^[^:\n]{0,120}\b(?:exited|ended|failed|returned|terminated|finished|died)(?: with)?(?: an?)?(?: (?:non-?zero|error|bad))?"
-    r"(?: exit| return)?[ -]?(?:status|code|returncode)\b[ :=]{1,3}-?\d+\.?$"
+    r"(?: exit| return)?[ -]?(?:status|code|returncode)\b[ :=]{1,3}-?(?:1?\d{1,2}|2[0-4]\d|25[0-5])\.?$"
 )
-"""What a program raises of another one that it started, of which it knows no more than the code."""
+"""What a program raises of another one that it started, of which it knows no more than the code; those of HTTP are larger."""
 _PLAIN = ("RuntimeError", "Exception", "ValueError", "OSError", "SystemError", "ChildProcessError")
 _CLASS = r"(?:[A-Za-z_]\w*\.)*_*[A-Z]\w*"
 _RAISES = re.compile(rf"^raise (?P<name>{_CLASS})(?:\(\s*(?:[rf]{{0,2}}['\"](?P<said>[^'\"]*))?|$)")

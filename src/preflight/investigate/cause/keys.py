@@ -58,7 +58,7 @@ _FROM_MODULE = re.compile(
 _OF_A_FOLDER = re.compile(r"^No module named '(?P<first>\w+)\.[\w.]+'$")
 _FOLDERS = re.compile(
     r"src|libs?|core|common|tools?|scripts?|utils?|helpers?|misc|configs?|layers?|models?|modules?|nets?|networks?|losses|data|data_provider"
-    r"|dataloaders?|engines?|exp|experiments?|train|training|trainers?|tests?"
+    r"|dataloaders?|engines?|exp|experiments?|train|training|trainers?|tests"
 )
 """What programs call their own folders, and libraries that one installs are not called."""
 _MADE = re.compile(r"__init__$|^[A-Z]")
@@ -142,8 +142,10 @@ def lacks_its_own_module(raised: Raised) -> bool:
     paths = [frame.path.replace("\\", "/") for frame in raised.frames if not frame.path.startswith("<")]
     if not paths or _LIBRARY.search(paths[-1]):
         return False
-    own = [path for path in paths if not _LIBRARY.search(path)]
-    seen = any(f"/{found['first']}/" in f"/{path}" for path in own)
+    own = [path.split("/") for path in paths if not _LIBRARY.search(path)]
+    shared = next((place for place, names in enumerate(zip(*own, strict=False)) if len(set(names)) > 1), 0)
+    # A folder above all of them may be called as a library is: those of the program are beside each other.
+    seen = any(path[shared] == found["first"] for path in own if len(path) > shared + 1)
     return seen or _FOLDERS.fullmatch(found["first"]) is not None
 
 
