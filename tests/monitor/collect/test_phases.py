@@ -91,3 +91,16 @@ def test_what_is_freed_without_an_optimizer_is_looked_at_at_once_however_seldom_
     looked = [row for row in kept.table("state") if row["what"] == "gradient" and row["moment"] == "before_step"]
     others = [row["i"] for row in looked if (row["extra"] or {}).get("optimizer") == -1]
     assert [i for i in others if i >= freed][:3] == [freed, freed + 1, freed + 2]
+
+
+def test_a_layer_that_is_put_in_later_is_looked_at_some_steps_in_a_row_once_it_is_noticed() -> None:
+    replaced = 14
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 2))
+    with recorded(detail_first=2, detail_every=14, norms_every=1000) as kept:
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+        _train(net, optimizer, replaced)
+        net[1] = torch.nn.Linear(3, 1)
+        _train(net, optimizer, 6)
+    looked = [row for row in kept.table("state") if row["what"] == "gradient" and row["moment"] == "before_step"]
+    others = [row["i"] for row in looked if (row["extra"] or {}).get("optimizer") == -1]
+    assert [i for i in others if i >= replaced][:3] == [replaced, replaced + 1, replaced + 2]

@@ -20,7 +20,7 @@ from .state import States
 from .writes import Writes
 
 _BEFORE_EVERY = 4  # iterations in which norms of parameters before a step are taken, beside the detailed ones
-_CLOSER = 3  # iterations after parameters were frozen or freed in which what no optimizer holds is looked at
+_CLOSER = 3  # iterations after parameters were frozen, freed or added in which what no optimizer holds is looked at
 _MOST_CLOSER = 4  # how often that is done; some programs do so in every step
 _FIRST = 2  # steps of each optimizer that are always looked at: what it began with, and on which weights
 _IDLE = 16  # steps of others in a row after which the optimizer whose steps count is one that is not used any more
@@ -46,7 +46,9 @@ class Steps:
         self._opened_in = 0
         self._closures = Closures(recorder)
         self._closer = _MOST_CLOSER
-        self._closer_until = 0  # the iteration from which on nothing is looked at closer because of a thaw
+        self._closer_until = (
+            0  # the iteration from which on nothing is looked at closer because of a thaw or a newcomer
+        )
         self._steps: dict[int, int] = {}
         self._early = recorder.settings.detail_first  # steps of the first optimizer with looks at what does not step
         self._unheld = 0  # variables of no optimizer, when they were last looked at
@@ -108,6 +110,8 @@ class Steps:
             self._closer_until = recorder.iteration + _CLOSER
         if flags or (known.changed() if recorder.detail else known.stale or self.enrolled.names.changed):
             self.variables.refresh()
+            if not flags:
+                self._meet(index)
         name = f"optimizer{index}:{type(optimizer).__name__}"
         exact = recorder.detail
         held = known.lot(index)
@@ -174,6 +178,13 @@ class Steps:
         self._idle = 0 if index == first else self._idle + 1
         if first is None or self._idle > _IDLE or not self.variables.lives(first):
             recorder.primary, self._idle = index, 0
+
+    def _meet(self, index: int) -> None:
+        """Look closer at what no optimizer holds where there is more of it than before, in the middle of a training."""
+        late = index == self.recorder.primary and self._steps.get(index, 0) >= max(self._early, _FIRST)
+        if late and self._closer > 0 and len(self.variables.living(-1)) > self._unheld:
+            self._closer -= 1
+            self._closer_until = max(self._closer_until, self.recorder.iteration + _CLOSER)
 
     def _others(self, index: int) -> bool:
         """Whether to look at what no optimizer holds: with one of them, and with any where there is more than before."""

@@ -165,11 +165,13 @@ class Examples:
             if missing > 0 and not everything and len(self._waiting) <= _MOST_WAITING:
                 break
             del self._waiting[number]
-            together = {rank: windows[rank] for rank in sorted(windows) if windows[rank].complete}
-            if len(together) < 2:
-                continue
-            first = next(iter(together.values()))
+            everyone = {rank: windows[rank] for rank in sorted(windows)}
+            whole = {rank: window for rank, window in everyone.items() if window.complete}
             for place, instance in list(self._across):
+                together = whole if instance.whole else everyone
+                if len(together) < 2:
+                    continue
+                first = next(iter(together.values()))
                 try:
                     found = list(instance.see_ranks(together))
                     if found:

@@ -29,7 +29,10 @@ class GradientsReach(Relation):
     A cut reaches down to the modules that take in the data, or to layers that add something trained to frozen parts of
     theirs, as adapters do, and are given what needs no gradient. Where those have gradients, a module without any merely
     has an output that is not used, and nothing is said of it, unless the program itself calls it in each step, what goes
-    into it takes a gradient, and none of its parameters ever gets one: then a term of the loss was left out. Where all that
+    into it takes a gradient, and none of its parameters ever gets one: then a term of the loss was left out. Nor does an output
+    go unused that the next module is given without its graph: where no parameter of a part of a model ever gets a gradient,
+    and what is called after it takes in a tensor of the very form of its output that needs none, and of no form that the
+    data has, the graph was cut between the two. Where all that
     has gradients is a parameter that is part of no module, such as an offset, the networks that took part and never had any
     are named from the third step on. Modules are seen in iterations that
     are recorded in detail; in others one is taken to take part that took part whenever it was seen. A block that is left out
@@ -59,6 +62,7 @@ class GradientsReach(Relation):
         self._pausing: set[int] = set()  # of these, such as had gradients again later
         self._ended = -1  # where the last step before this window ended
         self._given: dict[str, tuple[Any, ...]] = {}  # by module: the data that went into it when it was last seen
+        self._cuts: dict[str, str] = {}  # by module with a graph: the next one, where it is given the like without one
         self._apart: set[str] = set()  # modules that ran without gradients then
         self._settled: list[int] = []  # variables of a step that all had gradients in several steps and missed none
 
@@ -71,8 +75,8 @@ class GradientsReach(Relation):
         return all(had >= _ALWAYS or (had == 0 and self._missed[ident] >= _NEVER) for ident, had in self._had.items())
 
     def kept(self) -> object:
-        """Which modules take part."""
-        return self._flow.habit
+        """Which modules take part, and which are given what has lost its graph."""
+        return self._flow.habit, tuple(sorted(self._cuts.items()))
 
     def see(self, window: Window) -> Iterator[Example]:
         self._flow = flow_of(window)
@@ -94,6 +98,8 @@ class GradientsReach(Relation):
         calls = window.named("module")
         if not calls:
             return
+        if self._flow.seen:
+            self._cuts = _cuts(calls, window)
         self._apart.difference_update(call.object for call in calls)
         self._apart.update(call.object for call in calls if call.context.startswith("nograd"))
         for seen in window.tensors:
@@ -146,7 +152,7 @@ class GradientsReach(Relation):
             if self._beside(below, reached):
                 below = []
             if not any(self._flow.source(module) for _, module in below):
-                below = self._left_out(below, modules, reached)
+                below = self._left_out(below, modules, reached) or self._cut_off(below, modules)
         return self._example(step, below, reached, window)
 
     def _confirmed(
@@ -181,6 +187,16 @@ class GradientsReach(Relation):
             for part in parts
             if (held := {one for one in modules if one == part or one.startswith(part + ".")}) and held <= never
         }
+        return [pair for pair in below if any(pair[1] == part or pair[1].startswith(part + ".") for part in whole)]
+
+    def _cut_off(self, below: list[tuple[int, str]], modules: list[str]) -> list[tuple[int, str]]:
+        """Of parameters without gradients, those of parts that never had any, behind which the graph ends."""
+        never = {module for ident, module in below if not self._had.get(ident, 0)}
+        whole = [
+            part
+            for part in self._cuts
+            if (held := {one for one in modules if one == part or one.startswith(part + ".")}) and held <= never
+        ]
         return [pair for pair in below if any(pair[1] == part or pair[1].startswith(part + ".") for part in whole)]
 
     def _adapts(self, below: list[tuple[int, str]], window: Window) -> bool:
@@ -233,6 +249,9 @@ class GradientsReach(Relation):
         yield _taught()
         yield _windows([whole] * 5 + [pause, pause, whole, pause, pause, pause], seen=5)  # left out of some passes
         yield _adapted(0.5)
+        yield _bottleneck(0.5)
+        yield _bottleneck(None, cut=False)  # an output that is not used
+        yield _bottleneck(None, shape=(8, 8))  # and what comes next is given data
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -241,6 +260,26 @@ class GradientsReach(Relation):
         yield _windows([whole, whole, whole, whole, whole, cut])
         yield _windows([whole] * 5 + [cut] * 3, seen=5)
         yield _adapted(None)
+        yield _bottleneck(None)
+
+
+def _cuts(calls: list[Call], window: Window) -> dict[str, str]:
+    """By module whose output has a graph: the one called next, where that takes in a tensor of its form without a graph."""
+    given, made = ({one.call: one for one in window.tensors if one.position == word} for word in ("in0", "out0"))
+    data = {tuple(shape) for batch in window.batches for shape in batch.shapes}
+    ended = sorted(calls, key=lambda call: call.e)
+    found: dict[str, str] = {}
+    at = 0
+    for call in sorted(calls, key=lambda call: call.q):
+        while at < len(ended) and ended[at].e < call.q:
+            at += 1
+        taken, left = given.get(call.q), made.get(ended[at - 1].q) if at else None
+        if taken is None or left is None or taken.requires_grad or not left.requires_grad:
+            continue
+        alike = (taken.shape, taken.dtype) == (left.shape, left.dtype) and tuple(taken.shape) not in data
+        if alike and call.context.startswith("grad"):
+            found[ended[at - 1].object] = call.object
+    return found
 
 
 def _parts(modules: set[str]) -> set[str]:
@@ -309,6 +348,31 @@ def _adapted(norm: float | None) -> list[Window]:
             ("forward net", {"inside": inside, "args": {"training": True}}),
             "backward",
             ("gradients", {f"{names[0]}.lora": norm, f"{names[2]}.weight": 0.5}),
+            "step optimizer0:SGD",
+        )
+        modules = {call.object: call.q for call in window.calls}
+        window.tensors = [one._replace(call=modules[one.object]) for one in window.tensors]
+        found.append(window)
+    return found
+
+
+def _bottleneck(norm: float | None, cut: bool = True, shape: tuple[int, int] = (8, 2)) -> list[Window]:
+    """A model whose deepest block hands on its output with or without a graph, while the blocks before it are trained."""
+    names = ("net.down", "net.deep", "net.up")
+    mini = Mini({f"{name}.weight": {} for name in names})
+    found = []
+    for _ in range(4):
+        inside = []
+        for name in names:
+            needs = name == "net.deep" or (name == "net.up" and not (cut and norm is None))
+            tensors = [_entering(name, needs), ("tensor", {"object": name, "position": "out0", "shape": shape})]
+            tensors[0][1]["shape"] = shape
+            inside.append((f"module {name}", {"inside": tensors}))
+        window = mini.window(
+            ("batch", {"loader": "forward:net", "shapes": [[8, 8]], "bits": [7]}),
+            ("forward net", {"inside": inside, "args": {"training": True}}),
+            "backward",
+            ("gradients", {f"{name}.weight": norm if name == "net.deep" else 0.5 for name in names}),
             "step optimizer0:SGD",
         )
         modules = {call.object: call.q for call in window.calls}

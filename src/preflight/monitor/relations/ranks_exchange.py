@@ -9,10 +9,13 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.fetches import fetches_of
 from preflight.monitor.views.ranks import Silence, Together, apart
-from preflight.monitor.window import Window
+from preflight.monitor.window import Call, Window
 
 _SOON, _LATE = 3, 32
-"""Steps without an exchange that are one too many: where the data is dealt out and no weights were ever sent, and elsewhere."""
+"""Steps of a training that is over which are too many without any exchange: where the data is dealt out and no weights were
+ever sent, and elsewhere."""
+_LONG = 10_000
+"""And of one that goes on: nobody who averages weights now and then waits for so long."""
 
 
 class RanksExchange(Relation):
@@ -23,13 +26,16 @@ class RanksExchange(Relation):
     Judged are runs of several ranks in which no wrapper was made and no collective moved a good part of the weights.
     The weights must have been equal before the first step, and all of them differ now, on different inputs.
 
-    Programs that average their weights every so many steps (local SGD) are given time: where a distributed sampler deals out
-    the data and nothing of the weights' size was ever sent, a few steps; elsewhere, many.
+    Programs that average their weights every so many steps (local SGD) look the same until they do so, and may do it after
+    hundreds of steps: what they lack is told when all ranks have ended by themselves, or after ten thousand steps. At the
+    end a few steps are enough where a distributed sampler deals out the data and nothing of the weights' size was ever
+    sent, elsewhere there must be many.
     Ranks that form no group and share no sampler are programs of their own, as in a search over settings.
     """
 
     name = "ranks-exchange"
     across = True
+    whole = False  # the end lies in an iteration that was cut short, and so may the only exchange
     needs = frozenset({"step", "state", "forward", "batch"})
     priority = 4
     cause = (
@@ -43,31 +49,44 @@ class RanksExchange(Relation):
         self._together = Together()
         self._silence = Silence()
         self._dealt = self._fed_apart = False
+        self._call: Call | None = None  # the last step of the first rank
 
     def see_ranks(self, windows: dict[int, Window]) -> Iterator[Example]:
         self._together.see(windows)
         self._silence.see(windows)
-        if not all(window.named("step") for window in windows.values()):
-            return
-        self._dealt = self._dealt or _dealt_out(windows)
-        self._fed_apart = self._fed_apart or bool(apart(windows))
+        stepped = all(window.named("step") for window in windows.values())
+        if stepped:
+            self._dealt = self._dealt or _dealt_out(windows)
+            self._fed_apart = self._fed_apart or bool(apart(windows))
+            self._call = next(iter(windows.values())).named("step")[-1]
         first = next(iter(windows.values()))
+        over = len(windows) == first.run.world and all(map(_ended, windows.values()))
+        if not stepped and not over:
+            return
         judged = self._fed_apart and (self._dealt or 0 in first.run.groups)
         exchange = self._together.groups or self._together.alone or not self._silence.whole
-        enough = _SOON if self._dealt and not self._silence.handed_out else _LATE
+        enough = _LONG if not over else _SOON if self._dealt and not self._silence.handed_out else _LATE
         wrong = judged and not exchange and self._silence.steps >= enough and self._silence.all_apart
-        yield _example(first, sorted(windows), self._silence if wrong else None)
+        yield _example(self._call, sorted(windows), self._silence if wrong else None)
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _trained([(7, 8), (7, 8)], 5, exchange=True)
         yield _trained([(7, 8), (6, 9)], 5)  # their weights were never the same
         yield _trained([(7, 8), (7, 9)], 5, sampler=False)  # perhaps averaged later
+        yield _trained([(7, 8), (7, 9)], 40, how=None)  # and so may this one be, which goes on
+        yield _trained([(7, 8), (7, 9)], 40, how="signal")
+        yield _trained([(7, 8), (7, 9)], 5, averaged=True)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _trained([(7, 8), (7, 9)], 5)
         yield _trained([(7, 8), (7, 9)], 34, sampler=False)
+
+
+def _ended(window: Window) -> bool:
+    """Whether the program of a rank ended by itself."""
+    return any(note.get("how") == "exit" for note in window.notes.get("end", ()))
 
 
 def _dealt_out(windows: Mapping[int, Window]) -> bool:
@@ -80,11 +99,11 @@ def _dealt_out(windows: Mapping[int, Window]) -> bool:
     return False
 
 
-def _example(first: Window, ranks: list[int], silence: Silence | None) -> Example:
+def _example(step: Call | None, ranks: list[int], silence: Silence | None) -> Example:
     """What is said of an iteration; ``silence`` is given where ranks drift apart."""
-    calls, context = first.named("step"), {"ranks": ranks}
+    context = {"ranks": ranks}
     if silence is None:
-        return Example((), True, context, call=calls[-1])
+        return Example((), True, context, call=step)
     told, count = ", ".join(map(str, ranks)), len(silence.apart)
     return Example(
         (),
@@ -93,18 +112,26 @@ def _example(first: Window, ranks: list[int], silence: Silence | None) -> Exampl
         variables=tuple(sorted(silence.apart)),
         expected="gradients or weights exchanged between the ranks",
         seen=f"{silence.steps} steps without an exchange; {count} parameters that were equal differ",
-        call=calls[-1],
+        call=step,
         detail=f"Ranks {told} train for themselves: nothing of what they learn is exchanged",
     )
 
 
-def _trained(values: list[tuple[int, int]], steps: int, sampler: bool = True, exchange: bool = False) -> list[Window]:
+def _trained(
+    values: list[tuple[int, int]],
+    steps: int,
+    sampler: bool = True,
+    exchange: bool = False,
+    averaged: bool = False,
+    how: str | None = "exit",
+) -> list[Window]:
+    """Steps of two ranks that exchange gradients in each step, average their weights after the last one, or do neither."""
     facts = {"order": "distributed", "replicas": [0, 2], "samples": 64, "batch_size": 4}
+    sync: list[Any] = [("collective.all_reduce", {"args": {"shape": [32], "group": 0}})]
     found = []
     for rank, (before, after) in enumerate(values):
         mini = Mini({"model.weight": {}, "model.bias": {}}, rank, 2)
         mini.run.groups[0] = [0, 1]
-        sync: list[Any] = [("collective.all_reduce", {"args": {"shape": [32], "group": 0}})] * exchange
         for number in range(steps):
             held = before if not number else after + number
             batch = ("batch", {"loader": "loader0", "bits": [10 * number + rank], "shapes": [[4, 8]]})
@@ -117,10 +144,13 @@ def _trained(values: list[tuple[int, int]], steps: int, sampler: bool = True, ex
                     given,
                     "forward model",
                     "backward",
-                    *sync,
+                    *(sync if exchange else []),
                     ("before", {"model.weight": (1.0, held), "model.bias": (1.0, held)}),
                     "step optimizer0:SGD",
                     ("after", {"model.weight": (1.0, after + number + 1), "model.bias": (1.0, after + number + 1)}),
                 )
             )
+        if how:
+            last = (*(sync if averaged else []), ("note", "end", {"how": how}))
+            found.append(mini.window(*last, complete=False))
     return found

@@ -31,6 +31,10 @@ _AS_LARGE_AS_THE_RATE = frozenset({"Adam", "AdamW", "Adamax", "NAdam", "RAdam"})
 _ANNEALED = 1e-3
 """Share of the largest rate so far below which one has come to its end: its updates are lost beside the weights."""
 
+_HALVES = frozenset({"bfloat16", "float16"})
+_NEARLY = 0.9
+"""The share of the weights in half precision that must all stay as they are; one that is all zero needs no others."""
+
 Variables = set[int] | frozenset[int]
 
 _OF_TORCH = frozenset(
@@ -58,6 +62,9 @@ class StepUpdates(Relation):
     What is not finite any more stays so whatever is added to it, and is not judged either: other relations tell of it.
     A parameter that stays as it is although it has a gradient is not the one that the optimizer updates, its update is
     smaller than the resolution of its dtype, or something puts the old value back.
+    Of weights in half precision many keep their value for long where all is well: a scale of one does not move at a rate of
+    a thousandth. Of these nearly all must stay as they are, several times in a row, or one must be all zero, which any
+    update moves.
     Rprop rests where a gradient has turned, and an optimizer of the program's own may gather gradients over several steps,
     take turns among its parameters, or hold them within bounds: of these a parameter must never have changed, over several steps, or all of them must rest several times
     in a row although some changed in each step before.
@@ -87,6 +94,7 @@ class StepUpdates(Relation):
             int, int
         ] = {}  # by variable of the program's own optimizers: steps without a change so far
         self._changed: set[int] = set()  # such as have changed
+        self._lost: dict[int, int] = {}  # by optimizer: looks in a row at which nearly all in half precision had stayed
         self._rows: dict[int, tuple[int, int]] = {}  # by such an optimizer: steps with a change in a row, then without
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -217,6 +225,7 @@ class StepUpdates(Relation):
                 same -= self._arrived(step, step.gradients, window)
                 if step.kind in _AS_LARGE_AS_THE_RATE and any(map(ne, step.before.bits, step.after.bits)):
                     same -= self._beyond(step, same, window)
+            same -= self._too_coarse(step, same, with_gradient, window)
             still = tuple(window.run.name(one) for one in step.after.ids if one in same)
         return Example(
             (),
@@ -228,6 +237,29 @@ class StepUpdates(Relation):
             call=step.call,
             detail="The step left parameters as they were although they have gradients" if still else "",
         )
+
+    def _too_coarse(
+        self, step: Step, same: set[int], with_gradient: Variables, window: Window, counted: bool = False
+    ) -> set[int]:
+        """Of parameters that stayed as they are, those of which half precision may be the whole reason.
+
+        ``counted`` is whether it was asked of this step before.
+        """
+        known = window.run.variables
+        halves = {one for one in with_gradient if one in known and known[one].dtype in _HALVES}
+        if not halves:
+            return set()
+        nearly = len(same & halves) >= _NEARLY * len(halves)
+        if not counted:
+            self._lost[step.optimizer] = self._lost.get(step.optimizer, 0) + 1 if nearly else 0
+        times = self._lost[step.optimizer]
+        if times >= _IN_A_ROW:
+            return set()
+        after = step.after
+        zero = (
+            {one for one, norm in zip(after.ids, after.norm, strict=True) if norm == 0} if after is not None else set()
+        )
+        return (same & halves) - zero
 
     def _together(
         self,
@@ -246,6 +278,9 @@ class StepUpdates(Relation):
         moved = any(map(with_gradient.__contains__, others))
         if not moved and step.gradients is not None and len(own - self._arrived(step, step.gradients, window)) < 2:
             return None
+        if not moved:
+            counted = step.before is not None and step.before.bits is not None and step.after.bits is not None
+            moved = own <= self._too_coarse(step, set(own), own, window, counted)
         return Example(
             (),
             moved,
@@ -287,7 +322,8 @@ class StepUpdates(Relation):
             mini.window(("before", bits), arrived, still[1], ("after", bits)),
         ]
 
-        yield _lost("float32")
+        yield _lost("float32") * _IN_A_ROW
+        yield _halves(4.0, 12)  # what moves less than half precision can tell, beside what moves
         yield _tiny(scale=4.0)
 
         mini = Mini({"model.weight": {}, "model.bias": {}})
@@ -329,7 +365,9 @@ class StepUpdates(Relation):
             ("after", {"model.a": 1.0, "model.b": 2.0}),
         )
         yield [mini.window(*rows), mini.window(*rows)]
-        yield _lost("bfloat16")
+        yield _lost("bfloat16") * _IN_A_ROW
+        yield _halves(4.0, 11) * _IN_A_ROW
+        yield _halves(0.0, 12)
         yield _tiny(scale=0.04)
         yield _tiny(scale=4.0, moved=False)
 
@@ -359,6 +397,15 @@ def _lost(dtype: str) -> list[Window]:
             rate, ("gradients", {"model.scale": 5e-4}), ("before", same), "step optimizer0:SGD", ("after", same)
         )
     ]
+
+
+def _halves(norm: float, bits: int) -> list[Window]:
+    """A step in half precision that leaves a scale as it was, and gives the other weights these fingerprints."""
+    mini = Mini({"model.scale": {"dtype": "bfloat16"}, "model.weight": {"dtype": "bfloat16"}})
+    before = {"model.scale": (norm, 22), "model.weight": (1.0, 11)}
+    gradients = ("gradients", {"model.scale": 0.1, "model.weight": 0.5})
+    after = {"model.scale": (norm, 22), "model.weight": (1.1, bits)}
+    return [mini.window(gradients, ("before", before), "step optimizer0:AdamW", ("after", after))]
 
 
 def _not_finite(state: State) -> set[int]:

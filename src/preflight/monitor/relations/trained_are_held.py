@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.adapters import adapted, mastered
 from preflight.monitor.views.copies import Copies
 from preflight.monitor.views.flow import Flow, flow_of
-from preflight.monitor.window import Call, Variable, Window
+from preflight.monitor.window import Call, State, Variable, Window
 
 _ROUNDS = 2
 _LATER = 4
 """And where copies of all of a model are trained, which may be written back after several steps."""
 _SHARE = 5
 """How many times larger than what the optimizer holds of a model the rest is, where that is meant to stay."""
+
+_HALVES = frozenset({"bfloat16", "float16"})
 
 
 class TrainedAreHeld(Relation):
@@ -33,8 +35,9 @@ class TrainedAreHeld(Relation):
     So are adapters: each matrix that nobody holds stands in one module with a larger one that was frozen, and who freezes that
     one leaves trainable what is to be trained. So is a model of which no optimizer holds anything, while tensors of the shapes of
     all of its parameters are trained: these are copies that are to be written back.
-    Parameters that the program updates by hand do change, and are left alone; so is a model of which the optimizer holds
-    but a small share, such as adapters or prompts beside weights that nobody froze.
+    Parameters that the program updates by hand do change, and are left alone; so are those in half precision of a model of
+    which it updates others in half precision, as from masters in float32: what moves less than the weight can tell does not
+    change for many steps. So is a model of which the optimizer holds but a small share, such as adapters or prompts beside weights that nobody froze.
     A network that began as a copy of one that is trained beside it, a target network, gets gradients where the program
     does not detach what it says: nothing is made of them. The gradients of a network that is no longer called, as of a first
     phase of training, are left from before.
@@ -62,6 +65,7 @@ class TrainedAreHeld(Relation):
         self._holds: dict[int, list[int]] = {}  # by optimizer, what it steps
         self._turns: set[tuple[int, int]] = set()  # optimizers that hold the same, the second of which stepped next
         self._turn = -1  # the optimizer that stepped last
+        self._written: set[str] = set()  # networks of which something in half precision changed that nobody holds
         self._thawed: set[int] = set()  # parameters that were frozen and no longer are: these are meant to be trained
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -100,6 +104,7 @@ class TrainedAreHeld(Relation):
         for state in states:
             if state.what != "parameter" or state.bits is None:
                 continue
+            self._see_written(state, variables)
             wrong = []
             for ident, bits in zip(state.ids, state.bits, strict=True):
                 still = bits is not None and self._bits.get(ident) == bits
@@ -110,6 +115,8 @@ class TrainedAreHeld(Relation):
                 rounds = self._rounds[ident] = 1 + (self._rounds.get(ident, 0) if still else 0)
                 meant = orphans or (ident in self._thawed and variables[ident].root not in chosen)
                 meant = meant or (rounds >= _LATER and variables[ident].root in meant_roots)
+                if variables[ident].dtype in _HALVES and variables[ident].root in self._written:
+                    continue
                 if rounds >= _ROUNDS and (meant or self._forgotten(variables[ident], variables)):
                     wrong.append(window.run.name(ident))
             steps = window.named("step")
@@ -123,6 +130,14 @@ class TrainedAreHeld(Relation):
                 call=steps[-1] if steps else None,
                 detail="Parameters get gradients, but no optimizer holds them and they never change" if wrong else "",
             )
+
+    def _see_written(self, state: State, variables: Mapping[int, Variable]) -> None:
+        """Remember the networks of which something in half precision changed since it was seen last."""
+        for ident, bits in zip(state.ids, state.bits or (), strict=False):
+            known = self._bits.get(ident)
+            changed = known is not None and bits is not None and known != bits and ident in variables
+            if changed and variables[ident].dtype in _HALVES and _unheld(variables[ident]):
+                self._written.add(variables[ident].root)
 
     def _take_turn(self, optimizer: int, ids: list[int]) -> None:
         """Remember after which optimizer with the same parameters another one steps."""
@@ -227,6 +242,9 @@ class TrainedAreHeld(Relation):
         mini = Mini({"critic.weight": {}, "maker.weight": {"optimizer": -1}})
         yield [mini.window(*_stepping(order)) for order in (0, 0, 0, 1, 1, 1)]
 
+        mini = Mini({"optimizer0.group0.0": {"module": ""}, "optimizer0.group0.1": {"module": ""}, **_BOTH})
+        yield [mini.window(*_copied(11 + number)) for number in range(_LATER + 2)]
+
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         mini = Mini({"critic.weight": {}, "maker.weight": {"optimizer": -1}})
@@ -252,6 +270,8 @@ class TrainedAreHeld(Relation):
         mini = Mini({"optimizer0.group0.0": {"module": ""}, "model.weight": {"optimizer": -1}})
         own = ("gradients", {"optimizer0.group0.0": 0.5}, {"optimizer": 0})
         yield [mini.window(own, *_rows("model.weight", 0.5, 7, ("model",))) for _ in range(_LATER + 1)]
+        mini = Mini({"optimizer0.group0.0": {"module": ""}, "optimizer0.group0.1": {"module": ""}, **_BOTH})
+        yield [mini.window(*_copied(11)) for _ in range(_LATER + 1)]
         mini = Mini({"head.weight": {}, "body.weight": _FROZEN})
         told: tuple[str, str, dict[str, object]] = ("variable", "body.weight", {})
         thawed = ("variable", "body.weight", {"trainable": True})
@@ -261,6 +281,9 @@ class TrainedAreHeld(Relation):
 
 _FROZEN = {"optimizer": -1, "trainable": False}
 _LARGE = {**_FROZEN, "numel": 64}
+
+_HALF = {"optimizer": -1, "dtype": "bfloat16"}
+_BOTH = {"model.weight": _HALF, "model.norm": _HALF}
 
 
 def _unheld(variable: Variable) -> bool:
@@ -279,6 +302,19 @@ def _stepping(optimizer: int) -> tuple[object, ...]:
     """A step of a critic, after a pass through the network below it."""
     own = (("before", {"critic.weight": (1.0, 9)}, {"optimizer": optimizer}), ("gradients", {"critic.weight": 0.5}))
     return (*own, *_rows("maker.weight", 0.5, 7, ("maker", "critic"))[:-1], f"step optimizer{optimizer}:Adam")
+
+
+def _copied(bits: int) -> tuple[object, ...]:
+    """A step of masters in float32, of which a matrix in half precision is what it was given, and a norm moves too little."""
+    unheld = {"optimizer": -1}
+    return (
+        ("forward model", {"args": {"training": True}, "inside": ["module model"]}),
+        "backward",
+        ("gradients", {"optimizer0.group0.0": 0.5, "optimizer0.group0.1": 0.1}, {"optimizer": 0}),
+        ("before", {"model.weight": (1.0, bits), "model.norm": (1.0, 7)}, unheld),
+        ("gradients", {"model.weight": 0.5, "model.norm": 0.1}, unheld),
+        "step optimizer0:SGD",
+    )
 
 
 def _rows(

@@ -16,8 +16,9 @@ class Fetch(NamedTuple):
         call: The fetch.
         facts: What the loader said of itself when it was first used.
         trained: Whether a backward pass followed before the loader gave the next one, and what was computed before it
-            was not some other batch's: an evaluation's last batch is not trained on by the step that comes after it,
-            and nothing is trained on that was fetched where gradients are switched off.
+            was not some other batch's: an evaluation's last batch is not trained on by the step that comes after it, nor
+            where the batch of that step had been fetched before, and nothing is trained on that was fetched where
+            gradients are switched off.
     """
 
     batch: Batch
@@ -64,9 +65,27 @@ class Fetches:
             if trained and backward is not None:
                 consumed = next((q for q in forwards if q > batch.q), backward)
                 trained = not any(consumed < one.q < backward for one in given[position + 1 :])
+                trained = trained and not _measured(batch, given[:position], backward, window)
             fetched = calls.get((batch.loader, batch.epoch, batch.fetch))
             trained = trained and not (fetched is not None and (fetched.context or "").startswith("nograd"))
             yield Fetch(batch, fetched, self.facts.get(batch.loader, {}), trained)
+
+
+def _measured(batch: Batch, before: list[Batch], backward: int, window: Window) -> bool:
+    """Whether a batch was only evaluated, between the fetch of another loader's batch and the training on that one.
+
+    So it is where what was computed with it first recorded no gradients, and its loader came to its end after that, or a
+    model was put into training mode again, before the model trained on the other batch.
+    """
+    if all(one.loader == batch.loader for one in before):
+        return False
+    forwards = [call for call in window.named("forward") if batch.q < call.q < backward]
+    if not forwards or not forwards[0].context.startswith("nograd"):
+        return False
+    since = next((call.q for call in forwards if not call.context.startswith("nograd")), backward)
+    ended = any(call.object == batch.loader and forwards[0].q < call.q < since for call in window.named("fetch"))
+    back = (call for call in window.named("mode") if (call.args or {}).get("training"))
+    return ended or any(forwards[0].q < call.q < since for call in back)
 
 
 def fetches_of(window: Window) -> list[Fetch]:
