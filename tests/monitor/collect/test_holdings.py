@@ -84,6 +84,11 @@ def test_a_split_with_a_seed_is_not() -> None:
     assert parts(generator=torch.Generator().manual_seed(1)) == [False, False]
 
 
+def test_a_seed_that_was_set_before_the_recorder_began_is_one() -> None:
+    torch.manual_seed(7)
+    assert parts() == [False, False]
+
+
 def test_a_split_that_is_put_back_is_not() -> None:
     torch.seed()
     assert parts("restored") == [False, True]

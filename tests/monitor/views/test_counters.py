@@ -34,7 +34,10 @@ def files(old: str, new: str, before: dict[str, int], after: dict[str, int]) -> 
 @pytest.mark.parametrize(
     ("old", "new", "series", "place"),
     [
-        ("a/last.pt", "/b/last.pt", True, True),
+        ("last.pt", "/b/last.pt", True, True),
+        ("./a/last.pt", "/b/a/last.pt", True, True),
+        ("a/last.pt", "b/last.pt", False, False),
+        ("a\\last.pt", "a\\last.pt", True, True),
         ("last.pt", "last.pt.tmp", True, True),
         ("step_20.ckpt", "step_10.ckpt", True, True),
         ("step_20.ckpt", "step_30.ckpt", True, False),

@@ -83,7 +83,11 @@ class Loaders:
         known = self._numbers.get(loader)
         if known is None:
             known = self._numbers[loader] = next(self._next)
-            seen = {"index": known, **facts(loader, self._datasets), **self._splits.told(loader.dataset)}
+            seen = {
+                "index": known,
+                **facts(loader, self._datasets),
+                **self._splits.told(getattr(loader, "dataset", None)),
+            }
             self.recorder.event("loader.new", f"loader{known}", seen)
         return known
 

@@ -15,6 +15,7 @@ from .recorder import Recorder
 
 _DEEPEST = 4
 _KEPT = 4  # indices by which a part is known again
+_CHOSEN = 1 << 32  # below it seeds are what people choose, before the recorder began, too; torch draws one of 53 bits
 
 
 class Splits:
@@ -22,9 +23,8 @@ class Splits:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._seed = (
-            recorder.torch.initial_seed()
-        )  # as the process began; every seeding, and a state that is put back, changes it
+        # As the process began: every seeding, and a state that is put back, changes it.
+        self._seed = recorder.torch.initial_seed()
         self._drawn: weakref.WeakKeyDictionary[Any, tuple[int, list[int]]] = weakref.WeakKeyDictionary()
         self._by_chance = False
 
@@ -50,7 +50,7 @@ class Splits:
         torch = self.recorder.torch
         generator = kwargs.get("generator", args[2] if len(args) > 2 else None)
         usual = generator is None or generator is torch.default_generator
-        self._by_chance = usual and torch.initial_seed() == self._seed
+        self._by_chance = usual and torch.initial_seed() == self._seed >= _CHOSEN
         return None
 
     def _split(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:

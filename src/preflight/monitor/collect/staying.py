@@ -54,13 +54,18 @@ class Staying:
             kind = type(held)
             if kind not in self._read:
                 self._read[kind] = _names_read(kind)
-            for word in self._read[kind]:
+            for word in self._read[kind] - _modes(held):
                 value = vars(held).get(word, vars)
                 if type(value) in _PLAIN:
                     key = (kind.__name__, word)
                     ambiguous.update({key} if key in found else ())
                     found[key] = value
         return {key: value for key, value in found.items() if key not in ambiguous}
+
+
+def _modes(held: Any) -> frozenset[str]:
+    """What is switched for the whole of a model that a data set happens to hold."""
+    return frozenset({"training"}) if isinstance(held, sys.modules["torch"].nn.Module) else frozenset()
 
 
 def _other(before: dict[tuple[str, str], Any], now: dict[tuple[str, str], Any], of: str, word: str) -> bool:

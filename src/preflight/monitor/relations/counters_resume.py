@@ -22,9 +22,9 @@ class CountersResume(Relation):
     The run trains for too long, the orders of its first epochs come again, a schedule that is worked out from the epoch
     begins anew, and the checkpoint now says that less was done than was.
     Judged at the first checkpoint that a process writes after it had read one, before its first step, and had restored an
-    optimizer with its state from it; where it writes under the name of what it read, numbers aside. It is broken where an
-    ``epoch``, ``step``, ``iteration`` or ``update`` is lower than it was and no other whole number in the file, or in its
-    name, is higher, as the number of a stage would be.
+    optimizer with its state; where it writes under the name of what it read, in the same folder and numbers aside. It is
+    broken where an ``epoch``, ``step``, ``iteration`` or ``update`` is lower than it was and no other whole number in the
+    file, or in its name, is higher, as the number of a stage would be.
     """
 
     name = "counters-resume"

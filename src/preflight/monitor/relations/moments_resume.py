@@ -18,8 +18,8 @@ class MomentsResume(Relation):
     ``optimizer.load_state_dict`` is forgotten, or stands in a branch that is not taken: the moments of Adam, or the
     momentum, begin at nought again, and the first steps go astray. Where a schedule is restored, ``optimizer-resumes``
     tells at once; without one, nothing but the file says that this is the same run.
-    Judged at the first checkpoint that a process writes under the name of one that it had read before its first step,
-    numbers aside, where that one held an optimizer with a state, weights were loaded, and no optimizer and no schedule was.
+    Judged at the first checkpoint that a process writes under the name of one that it had read before its first step, in
+    the same folder and numbers aside, where that one held an optimizer with a state, weights were loaded, and no optimizer and no schedule was.
     It is broken where a counter of the file has gone on from what was read, the optimizer in it is of the same settings,
     rates and parameters as the one that was read, and every optimizer had an empty state at its first step.
     """
@@ -98,6 +98,7 @@ class MomentsResume(Relation):
         yield _run(("load_state_dict optimizer0:Adam", {"args": {"state": 4}}), states=4)
         yield _run(counts=(5, 0))  # fine tuning, from the weights of another run
         yield _run(file="tuned.pt")
+        yield _run(counts=(5, 30), read="first/last.pt", file="second/last.pt")
         yield _run(rate=0.001)  # it begins anew on purpose, at another rate
         yield _run(states=4)  # brought back in another way
 
@@ -110,16 +111,17 @@ def _run(
     *restored: Any,
     states: int = 0,
     counts: tuple[int, int] = (5, 6),
+    read: str = "epoch_5.pt",
     file: str = "epoch_6.pt",
     rate: float = 0.01,
 ) -> list[Window]:
     """A process that reads a checkpoint, loads the weights in it, steps, and writes a checkpoint."""
     mini = Mini({"model.weight": {}})
-    read, saved = (
+    there, saved = (
         {"optimizer": {"states": 4, "held": 4, "settings": ["betas", "lr"], "rates": [one]}} for one in (0.01, rate)
     )
-    found = {"counts": {"epoch": counts[0], "seed": 1}, "optimizers": read}
-    rows: list[Any] = [("load", {"args": {"file": "epoch_5.pt"}, "result": found})]
+    found = {"counts": {"epoch": counts[0], "seed": 1}, "optimizers": there}
+    rows: list[Any] = [("load", {"args": {"file": read}, "result": found})]
     rows += [("load_state_dict model", {"args": {"matched": 4}}), *restored, "backward"]
     step = ("step optimizer0:Adam", {"args": {"states": states}})
     told = {"file": file, "counts": {"epoch": counts[1], "seed": 1}, "optimizers": saved}

@@ -19,7 +19,7 @@ class SplitsResume(Relation):
     parts: what the weights of the checkpoint were trained on is evaluated on now, and every score is too good.
     Judged of a process that reads a file and restores an optimizer with its state before its first step. It is broken where
     it trains on one part and evaluates on another one of data that it has split so, with no seed set, no state of the
-    generator put back, and no generator handed over.
+    generator put back, and no generator handed over. Data that no process before has seen may be split so rightly.
     """
 
     name = "splits-resume"

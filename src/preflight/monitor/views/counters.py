@@ -41,21 +41,28 @@ def risen(before: Call, after: Call) -> list[str]:
 
 def takes_place(before: Call, after: Call) -> bool:
     """Whether a file is written under the name of another, or under one that differs in numbers alone, none of them higher."""
-    old, new = (str((call.args or {}).get("file") or "") for call in (before, after))
-    if not old or not new or _form(old) != _form(new):
-        return False
-    numbers = zip(_numbers(old), _numbers(new), strict=True)
-    return all(now <= then for then, now in numbers)
+    old, new = _file(before), _file(after)
+    return same_series(before, after) and all(
+        now <= then for then, now in zip(_numbers(old), _numbers(new), strict=True)
+    )
 
 
 def same_series(before: Call, after: Call) -> bool:
-    """Whether a file has the name of another, but for numbers."""
-    old, new = (str((call.args or {}).get("file") or "") for call in (before, after))
-    return bool(old and new) and _form(old) == _form(new)
+    """Whether a file has the name of another, but for numbers, and lies in the same folder as far as both are told."""
+    old, new = _file(before), _file(after)
+    if not old or not new or _form(old) != _form(new):
+        return False
+    folders = zip(reversed(old.split("/")[:-1]), reversed(new.split("/")[:-1]), strict=False)
+    return all(one == other for one, other in folders)
+
+
+def _file(call: Call) -> str:
+    words = str((call.args or {}).get("file") or "").replace("\\", "/").split("/")
+    return "/".join(word for word in words if word != ".")
 
 
 def _name(file: str) -> str:
-    words = re.split(r"[\\/]", file)[-1].split(".")
+    words = file.rpartition("/")[2].split(".")
     while len(words) > 1 and words[-1].lower() in _ENDINGS:
         words.pop()
     return ".".join(words)
