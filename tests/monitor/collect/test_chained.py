@@ -150,3 +150,17 @@ def test_rows_that_are_passed_back_with_weights_of_the_program_are_no_loss() -> 
             rows.mean().backward()
             optimizer.step()
     assert not any(passes(kept, "again"))
+
+
+def test_a_pass_that_keeps_its_graph_says_so_however_it_was_asked() -> None:
+    def keep(loss: Losses, optimizer: Any) -> None:
+        loss().backward(retain_graph=True)
+
+    def keep_by_name(loss: Losses, optimizer: Any) -> None:
+        torch.autograd.backward(loss(), retain_graph=True)
+
+    def let_go(loss: Losses, optimizer: Any) -> None:
+        loss().backward()
+
+    assert told(keep, "retain_graph") == told(keep_by_name, "retain_graph") == [True] * 6
+    assert told(let_go, "retain_graph") == [0] * 6

@@ -15,16 +15,11 @@ _LYING = ("T", "Transpose", "Permute", "Squeeze", "View", "UnsafeView", "Reshape
 _ACTIVATIONS = ("Sigmoid", "Tanh", "Relu", "Softplus", "Exp", "LeakyRelu", "Elu", "Gelu", "Silu")
 _SEEKING = ("Min", "Max", "Amin", "Amax", "Sort", "Topk", "Logsumexp", "Softmax", "LogSoftmax")
 _KERNELS = ("Exp", "Sigmoid", "LogSigmoid", "Softplus")
-_LOSSES = (
-    *(
-        "NllLoss",
-        "MseLoss",
-        "L1Loss",
-        "SmoothL1Loss",
-        "HuberLoss",
-        "BinaryCrossEntropy",
-        "BinaryCrossEntropyWithLogits",
-    ),
+_LOSSES = frozenset(
+    {
+        *("NllLoss", "MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss"),
+        *("BinaryCrossEntropy", "BinaryCrossEntropyWithLogits"),
+    }
 )
 _SQUEEZING = ("Squeeze", "Select", "View", "UnsafeView", "ReshapeAlias")
 
@@ -228,6 +223,8 @@ def _losses(tail: Tail, node: Node) -> bool:
         return bool(node.below) and all(place >= 0 and _losses(tail, tail.nodes[place]) for place in node.below)
     while node.name in ("Neg", "Mul", "Div", "Squeeze") and sum(place >= 0 for place in node.below) == 1:
         node = tail.nodes[max(node.below)]
+    if not node.shape:  # one loss of the whole batch, times a number for each sample
+        return False
     if node.name in _LOSSES:
         return True
     if node.name not in ("Sum", "Mean") or len(node.below) != 1 or node.below[0] < 0:
@@ -235,7 +232,7 @@ def _losses(tail: Tail, node: Node) -> bool:
     added = tail.nodes[node.below[0]]
     while added.name in ("Neg", "Mul") and sum(place >= 0 for place in added.below) == 1:
         added = tail.nodes[max(added.below)]
-    return added.name in ("Log", "LogSoftmax", *_LOSSES)
+    return added.name in ("Log", "LogSoftmax") or added.name in _LOSSES
 
 
 def _added_up(tail: Tail, node: Node) -> bool:
