@@ -77,6 +77,18 @@ def test_without_gradients_it_keeps_no_graph(tmp_path: Path) -> None:
     assert of_evaluation(checked(tmp_path, body=NO_GRAD)) < 0.75
 
 
+def test_a_few_samples_with_gradients_are_no_evaluation_of_the_largest_batch(tmp_path: Path) -> None:
+    shown = "\nshown = DataLoader(held_out.dataset, batch_size=2)\nfor x, y in shown:\n    out = model(x.cuda())\n"
+    (tmp_path / "train.py").write_text(
+        TRAIN.replace("MODE", "model.eval()")
+        .replace("BODY", NO_GRAD)
+        .replace("FORWARD", PLAIN)
+        .replace("TRAINED", "model.parameters()")
+        + shown
+    )
+    assert of_evaluation(analyze(tmp_path / "train.py")) < 0.75
+
+
 @pytest.mark.parametrize(("body", "share"), [(NAMED, 2.0), (UNDER_AUTOCAST, 1.0)])
 def test_outside_of_the_autocast_of_the_training_it_keeps_twice_as_much(
     tmp_path: Path, body: str, share: float

@@ -11,27 +11,36 @@ from preflight.check.queries.evaluations import Evaluation, evaluations_with_gra
 from preflight.check.queries.kept_graphs import graph_of
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.facts.precision import autocast_of, autocast_unknown
-from preflight.source.trace import Event
-from preflight.source.values import options_of
+from preflight.source.trace import Event, provenance
+from preflight.source.values import Obj, options_of, plain
 from preflight.vocabulary.run import Precision, RunSpec
 
 
 def with_evaluation(context: Context) -> RunSpec | None:
     """The run with what its evaluations keep; None where they turn gradients off, or not everything was followed."""
-    models = context.reading.models
-    if not models or context.run.evaluation_micro_batch is None or not context.reading.complete:
+    models, largest = context.reading.models, context.run.evaluation_micro_batch
+    if not models or largest is None or not context.reading.complete:
         return None
     evaluations = [(one, call) for one in evaluations_with_gradients(context) for call in one.calls[:1]]
     evaluations = [(one, call) for one, call in evaluations if _is_of(call, models[0])]
-    if not evaluations:
-        return None
+    batch = max((_batch(context, one) or 0 for one, _ in evaluations), default=0)
+    if 2 * batch < largest:
+        return None  # a batch that is larger takes no less without a graph, and one of unknown size is not told
     outside = [_precision(context, call) for _, call in evaluations]
     return msgspec.structs.replace(
         context.run,
+        evaluation_micro_batch=batch,
         evaluation_without_no_grad=True,
         evaluation_keeps_last=any(_keeps_last(context, one) for one, _ in evaluations),
         evaluation_precision="fp32" if "fp32" in outside else None,
     )
+
+
+def _batch(context: Context, evaluation: Evaluation) -> int | None:
+    """The batch of the loader that an evaluation goes over; None where it is not known."""
+    loaders = (one for one in provenance(evaluation.frame.value, 60) if context.roles.of(one) == "loader")
+    size = plain(loader.argument(1, "batch_size")) if isinstance(loader := next(loaders, None), Obj) else None
+    return size if isinstance(size, int) and not isinstance(size, bool) else None
 
 
 def _is_of(call: Event, model: object) -> bool:
