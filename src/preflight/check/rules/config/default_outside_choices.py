@@ -64,20 +64,6 @@ args = parser.parse_args()
 
 GOOD = (
     """
-import argparse, importlib, os
-TASKS = {}
-def register(name):
-    return lambda cls: TASKS.setdefault(name, cls)
-@register("dummy")
-class Dummy:
-    pass
-for file in os.listdir("tasks"):
-    importlib.import_module("tasks." + file[:-3])
-parser = argparse.ArgumentParser()
-parser.add_argument("--task", choices=TASKS.keys(), default="translation")
-args = parser.parse_args()
-""",
-    """
 import argparse
 parser = argparse.ArgumentParser()
 parser.add_argument("--optimizer", choices=["sgd", "adamw"], default=None)
@@ -93,6 +79,20 @@ names = sorted(n for n in models.__dict__)
 parser = argparse.ArgumentParser()
 parser.add_argument("--arch", choices=names, default="resnet50")
 parser.add_argument("--gpu", choices=range(8), type=int, default=3)
+args = parser.parse_args()
+""",
+    """
+import argparse, importlib, os
+TASKS = {}
+def register(name):
+    return lambda cls: TASKS.setdefault(name, cls)
+@register("dummy")
+class Dummy:
+    pass
+for file in os.listdir("tasks"):
+    importlib.import_module("tasks." + file[:-3])
+parser = argparse.ArgumentParser()
+parser.add_argument("--task", choices=TASKS.keys(), default="translation")
 args = parser.parse_args()
 """,
 )

@@ -93,24 +93,6 @@ for x in loader:
 
 GOOD = (
     """
-import torch
-from torch import nn
-class Head(nn.Module):
-    def __init__(self, stride):
-        super().__init__()
-        self.conv, self.stride = nn.Conv2d(8, 4, 1), stride
-    def forward(self, x):
-        return torch.sigmoid(self.conv(x)) * self.stride
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.strides = torch.FloatTensor([8, 16])
-        self.small, self.large = Head(self.strides[0]), Head(self.strides[1])
-    def forward(self, x):
-        return self.small(x).mean() + self.large(x).mean()
-model = Net().cuda()
-""",
-    """
 import torch, torch.nn as nn
 class Net(nn.Module):
     def __init__(self):
@@ -137,6 +119,24 @@ class Net(nn.Module):
 net = Net().cuda()
 for x in loader:
     net(x.cuda()).sum().backward()
+""",
+    """
+import torch
+from torch import nn
+class Head(nn.Module):
+    def __init__(self, stride):
+        super().__init__()
+        self.conv, self.stride = nn.Conv2d(8, 4, 1), stride
+    def forward(self, x):
+        return torch.sigmoid(self.conv(x)) * self.stride
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.strides = torch.FloatTensor([8, 16])
+        self.small, self.large = Head(self.strides[0]), Head(self.strides[1])
+    def forward(self, x):
+        return self.small(x).mean() + self.large(x).mean()
+model = Net().cuda()
 """,
 )
 

@@ -25,7 +25,7 @@ from preflight.check.queries.backward_graph import grad_mode
 from preflight.check.queries.cut_off import is_network_call, nothing_left
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
-from preflight.source.trace import Event, provenance
+from preflight.source.trace import Event, name_of, provenance
 from preflight.source.training import loss_of
 from preflight.source.values import Choice, Obj
 from preflight.vocabulary.finding import Finding
@@ -102,28 +102,6 @@ for x, y in DataLoader(flowers, batch_size=32, shuffle=True):
 
 GOOD = (
     """
-import argparse, torch
-from torch import nn
-parser = argparse.ArgumentParser()
-parser.add_argument("--try-out", action="store_true")
-args = parser.parse_args()
-model = nn.Linear(10, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-def step(x, y, train=False):
-    mode = torch.enable_grad() if train else torch.no_grad()
-    if args.try_out:
-        mode = torch.enable_grad()
-    with mode:
-        loss = nn.functional.cross_entropy(model(x), y)
-    if train or args.try_out:
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    return loss.item()
-for x, y in valid:
-    step(x, y)
-""",
-    """
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
@@ -180,12 +158,37 @@ def run(loader, train):
 run(a, True)
 run(b, False)
 """,
+    """
+import argparse, torch
+from torch import nn
+parser = argparse.ArgumentParser()
+parser.add_argument("--try-out", action="store_true")
+args = parser.parse_args()
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step(x, y, train=False):
+    mode = torch.enable_grad() if train else torch.no_grad()
+    if args.try_out:
+        mode = torch.enable_grad()
+    with mode:
+        loss = nn.functional.cross_entropy(model(x), y)
+    if train or args.try_out:
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return loss.item()
+for x, y in valid:
+    step(x, y)
+""",
 )
 
 
 _MADE = frozenset(
     {".requires_grad_", "torch.tensor", "torch.autograd.Variable", "torch.nn.Parameter", "torch.zeros", "torch.ones"}
 )
+
+
+_OFF = ("torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -209,8 +212,9 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _chosen(frame: Frame | None) -> bool:
-    """Whether one of several managers is entered around a place: the one that the defaults lead to need not be it."""
-    return any(isinstance(manager, Choice) for manager in (frame.withs() if frame is not None else ()))
+    """Whether gradients are on or off at a place by one of several managers: the defaults need not lead to that one."""
+    managers = frame.withs() if frame is not None else []
+    return any(isinstance(m, Choice) and any(name_of(o) in _OFF for o in m.options) for m in managers)
 
 
 def _unrecorded(loss: Obj) -> Obj | None:

@@ -116,22 +116,6 @@ GOOD = (
     """
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-def dummy(batch, length, steps):
-    rows = torch.randint(0, 50257, (batch * steps, length + 1))
-    return rows[:, :-1], rows[:, 1:]
-inputs, targets = dummy(8, 64, 20)
-loader = DataLoader(TensorDataset(inputs, targets), batch_size=8, shuffle=False)
-model = nn.Sequential(nn.Embedding(50257, 32), nn.Linear(32, 50257))
-optimizer = torch.optim.AdamW(model.parameters())
-for x, y in loader:
-    optimizer.zero_grad()
-    nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
-    optimizer.step()
-""",
-    """
-import torch
-from torch import nn
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
 class Stream(IterableDataset):
     def __iter__(self):
@@ -205,6 +189,22 @@ for batch in DataLoader(rows, batch_size=8, shuffle=True):
 with torch.no_grad():
     for batch in DataLoader(rows, batch_size=8):
         print(model.training_step(batch).item())
+""",
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+def dummy(batch, length, steps):
+    rows = torch.randint(0, 50257, (batch * steps, length + 1))
+    return rows[:, :-1], rows[:, 1:]
+inputs, targets = dummy(8, 64, 20)
+loader = DataLoader(TensorDataset(inputs, targets), batch_size=8, shuffle=False)
+model = nn.Sequential(nn.Embedding(50257, 32), nn.Linear(32, 50257))
+optimizer = torch.optim.AdamW(model.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+    optimizer.step()
 """,
 )
 

@@ -96,22 +96,6 @@ print("loss", total)
 )
 
 GOOD = (
-    """
-import torch, torch.distributed as dist
-from torch.utils.data import DataLoader, DistributedSampler
-dist.init_process_group("nccl")
-encoder = torch.nn.Linear(4, 4).cuda()
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2).cuda())
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x, y in DataLoader(data, sampler=DistributedSampler(data)):
-    with torch.no_grad():
-        features = encoder(x)
-    optimizer.zero_grad()
-    loss = torch.nn.functional.cross_entropy(model(features), y)
-    loss.backward()
-    optimizer.step()
-    print(loss.item())
-""",
     _MAIN.replace(
         "    return correct / total",
         "    t = torch.tensor([correct, total]).cuda()\n    dist.all_reduce(t)\n    return (t[0] / t[1]).item()",
@@ -130,6 +114,22 @@ model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2).cuda())
 with torch.no_grad():
     for i, x in enumerate(DataLoader(data, sampler=DistributedSampler(data))):
         torch.save(model(x), f"features_{dist.get_rank()}_{i}.pt")
+""",
+    """
+import torch, torch.distributed as dist
+from torch.utils.data import DataLoader, DistributedSampler
+dist.init_process_group("nccl")
+encoder = torch.nn.Linear(4, 4).cuda()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2).cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(data, sampler=DistributedSampler(data)):
+    with torch.no_grad():
+        features = encoder(x)
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(features), y)
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
 """,
 )
 

@@ -129,10 +129,6 @@ BAD += (
 )
 
 GOOD = (
-    _COPIES.replace("nn.Linear(4, 2).cuda()", "nn.parallel.DistributedDataParallel(nn.Linear(4, 2).cuda())"),
-    _COPIES.replace("        optimizer.step()", "        dist.all_reduce(model.weight.grad)\n        optimizer.step()"),
-    _COPIES.replace("nprocs=4", "nprocs=1"),
-    _COPIES.replace("for x, y in", "if rank:\n        return\n    for x, y in"),
     BAD[0].replace(
         "optimizer = torch", "model = nn.parallel.DistributedDataParallel(model, device_ids=[rank])\noptimizer = torch"
     ),
@@ -142,6 +138,10 @@ GOOD = (
     ),
     BAD[0].replace("optimizer = torch", "from engine import wrap\nmodel = wrap(model)\noptimizer = torch"),
     BAD[0].replace(", sampler=DistributedSampler(dataset)", ""),
+    _COPIES.replace("nn.Linear(4, 2).cuda()", "nn.parallel.DistributedDataParallel(nn.Linear(4, 2).cuda())"),
+    _COPIES.replace("        optimizer.step()", "        dist.all_reduce(model.weight.grad)\n        optimizer.step()"),
+    _COPIES.replace("nprocs=4", "nprocs=1"),
+    _COPIES.replace("for x, y in", "if rank:\n        return\n    for x, y in"),
 )
 
 _KEEP = (

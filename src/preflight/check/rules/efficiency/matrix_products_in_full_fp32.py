@@ -92,16 +92,6 @@ model = build().cuda()
 )
 GOOD = (
     """
-import torch
-from transformers import ResNetConfig, ResNetForImageClassification
-model = ResNetForImageClassification(ResNetConfig()).cuda()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x, y in data:
-    optimizer.zero_grad()
-    model(x).logits.mean().backward()
-    optimizer.step()
-""",
-    """
 import torch, torchvision
 model = torchvision.models.resnet50().cuda()
 """
@@ -126,6 +116,16 @@ for x, y in data:
         loss = model(x).mean()
     optimizer.zero_grad()
     loss.backward()
+    optimizer.step()
+""",
+    """
+import torch
+from transformers import ResNetConfig, ResNetForImageClassification
+model = ResNetForImageClassification(ResNetConfig()).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in data:
+    optimizer.zero_grad()
+    model(x).logits.mean().backward()
     optimizer.step()
 """,
 )

@@ -103,28 +103,6 @@ train(loader)
 GOOD = (
     """
 import torch
-from collections import defaultdict
-from torch import nn
-class Meters:
-    def __init__(self):
-        self.sums = defaultdict(float)
-    def update(self, key, value, n=1):
-        if isinstance(value, torch.Tensor):
-            value = value.item()
-        self.sums[key] += value * n
-model = nn.Linear(10, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-meters = Meters()
-for x, y in data:
-    loss = nn.functional.cross_entropy(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    meters.update("loss", loss, len(y))
-print(meters.sums)
-""",
-    """
-import torch
 from torch import nn
 model = nn.Linear(10, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -169,6 +147,28 @@ for x, y in loader:
     optimizer.zero_grad()
     torch.nn.functional.l1_loss(corners(net(x)), y).backward()
     optimizer.step()
+""",
+    """
+import torch
+from collections import defaultdict
+from torch import nn
+class Meters:
+    def __init__(self):
+        self.sums = defaultdict(float)
+    def update(self, key, value, n=1):
+        if isinstance(value, torch.Tensor):
+            value = value.item()
+        self.sums[key] += value * n
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+meters = Meters()
+for x, y in data:
+    loss = nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    meters.update("loss", loss, len(y))
+print(meters.sums)
 """,
 )
 
