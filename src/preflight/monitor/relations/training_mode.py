@@ -17,6 +17,8 @@ class TrainingMode(Relation):
     (dropout, running statistics): at least one of the forward passes before the step must have had such parts in
     training mode. It is broken where none had, and the mode was set to evaluation for passes without gradients that
     came before: ``model.eval()`` with nobody to say ``model.train()`` again.
+    An evaluation may also record gradients that nobody wants: passes in evaluation mode at a place where none was made in
+    training mode, after which steps follow passes at a place where some were.
     Without an evaluation it is broken where dropout was active in the steps before and has been switched off with the
     mode of the whole model.
     A program that put a model with dropout into training mode itself means it: then it does not count that evaluation
@@ -45,6 +47,8 @@ class TrainingMode(Relation):
     def __init__(self) -> None:
         self._evaluating: dict[str, Call] = {}
         self._evaluated: set[str] = set()
+        self._trained_at: dict[str, set[str | None]] = {}  # by model: where it ran in training mode, with gradients
+        self._looked: set[str] = set()  # models that ran elsewhere in evaluation mode, with gradients
         self._meant: set[str] = set()  # models that the program put into training mode
         self._read: set[str] = set()  # of these, models that ran without gradients in evaluation mode
         self._dropped_out: dict[str, int] = {}  # by model: the most layers whose dropout was active in a step before
@@ -79,10 +83,17 @@ class TrainingMode(Relation):
                 else:
                     self._evaluating[call.object] = call
                 self._evaluated = {name for name in self._evaluated if not _within(name, call.object)}
+                self._looked = {name for name in self._looked if not _within(name, call.object)}
             elif call.name == "forward" and not (call.context or "").startswith("grad"):
                 self._evaluated.add(call.object)
                 if call.object in self._meant and call.object in self._evaluating:
                     self._read.add(call.object)
+            elif call.name == "forward" and call.place is not None:
+                places = self._trained_at.setdefault(call.object, set())
+                if (call.args or {}).get("training"):
+                    places.add(call.place)
+                elif places and call.place not in places and call.object in self._evaluating:
+                    self._looked.add(call.object)
 
     def _comes(self, call: Call) -> None:
         """A mode was set: whether by a library, to evaluation, on a model for which the program has set none."""
@@ -123,7 +134,8 @@ class TrainingMode(Relation):
             elif not active and switched is not None:
                 read = name in self._read and max(one.get("dropouts", 0) for one in told) > 0
                 still = self._still(name, max(one.get("dropouts", 0) for one in told) > 0)
-                left = name in self._evaluated or self._dropped_out.get(name, 0) > 0 or read or still
+                looked = name in self._looked and calls[-1].place in self._trained_at[name]
+                left = name in self._evaluated or self._dropped_out.get(name, 0) > 0 or read or still or looked
             self._dropped_out[name] = max(dropping, self._dropped_out.get(name, 0))
             yield Example(
                 (),
@@ -162,6 +174,8 @@ class TrainingMode(Relation):
             mini.window(train[0], ("forward model", whole), *train[2:], *evaluate),
             mini.window(*head, ("forward model", part), *train[2:]),
         ]
+        yield _normalised("stage_2.py:5", "stage_2.py:5")  # statistics that rest in a second stage
+        yield _normalised("train.py:5", "train.py:5")
         for user in (True, False):  # a mode that the program sets itself, and one that is set again by it
             mini = Mini({"model.weight": {}})
             came = ("mode model", {"args": {"training": False, "user": user}})
@@ -170,6 +184,7 @@ class TrainingMode(Relation):
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
+        yield _normalised("evaluate.py:5", "train.py:5")
         mini = Mini({"model.weight": {}})
         on = {"args": {"training": True, "dropouts": 1, "dropout": 1}}
         off = {"training": False, "dropouts": 1, "dropout": 0}
@@ -198,6 +213,23 @@ class TrainingMode(Relation):
             mini.window(meant, ("forward model", whole), "backward", "step optimizer0:SGD", *evaluate),
             mini.window(encoder, ("forward model", part), "backward", "step optimizer0:SGD"),
         ]
+
+
+def _normalised(evaluated: str, trained: str) -> list[Window]:
+    """A model with running statistics is trained, put into evaluation mode, run somewhere, and trained at a place."""
+    mini = Mini({"model.weight": {}})
+    on = {"args": {"training": True, "norms": 1, "norm": 1}, "place": "train.py:5"}
+    off = {"training": False, "norms": 1, "norm": 0}
+    return [
+        mini.window(
+            ("forward model", on),
+            "backward",
+            "step optimizer0:SGD",
+            ("mode model", {"args": {"training": False}}),
+            ("forward model", {"args": off, "place": evaluated}),
+        ),
+        mini.window(("forward model", {"args": off, "place": trained}), "backward", "step optimizer0:SGD"),
+    ]
 
 
 def _within(name: str, outer: str) -> bool:
