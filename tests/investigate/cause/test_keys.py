@@ -83,6 +83,7 @@ def test_a_part_that_a_saved_state_lacks_is_no_setting(tmp_path: Path, code: str
         ('  File "/job/lab/parts/a.py", line 3, in <module>\n    import lab.fast\n', "lab.fast", "environment"),
         ('  File "/job/lab/parts/a.py", line 3, in <module>\n    import layers\n', "layers", "environment"),
         (f'  File "{_LIBRARY}/kit/a.py", line 3, in <module>\n    from utils.b import B\n', "utils.b", "environment"),
+        ("", "src.trainer", "environment"),
     ],
 )
 def test_a_module_that_a_folder_of_its_own_lacks_is_none_that_could_be_installed(
@@ -100,4 +101,16 @@ def test_predictions_that_a_metric_finds_too_few_are_the_work_of_the_program(
 ) -> None:
     frames = f'  File "{_LIBRARY}/{path}", line 84, in _check\n    check_consistent_length(a, b)\n'
     error = "ValueError: Found input variables with inconsistent numbers of samples: [375, 640]"
+    assert told(tmp_path, frames, error) == category
+
+
+@pytest.mark.parametrize(
+    ("path", "function", "category"),
+    [("transformers/modeling_utils.py", "load_state_dict", "checkpoint"), ("kit/text.py", "lines", "data")],
+)
+def test_bytes_that_are_no_text_where_a_checkpoint_is_read_are_the_checkpoint(
+    tmp_path: Path, path: str, function: str, category: str
+) -> None:
+    frames = f'  File "{_LIBRARY}/{path}", line 415, in {function}\n    if f.read(7) == "version":\n'
+    error = "UnicodeDecodeError: 'utf-8' codec can't decode byte 0x80 in position 64: invalid start byte"
     assert told(tmp_path, frames, error) == category

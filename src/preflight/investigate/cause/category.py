@@ -47,7 +47,8 @@ _LOCAL_FOLDER = re.compile(r"found in directory|OSError: (?:\.{0,2}/|\S*(?:check
 _MOVED = re.compile(r"Can't get attribute '[^']+' on <module '(?!__main__|__mp_main__)")
 """A class that its module bears no more: it was pickled into a file by another version."""
 _KEYWORD = "usercode.keyword-argument"
-_GATHERED = "network.object-gather-size"
+_READ = ("network.object-gather-size", "data.text-decode")
+"""What is said of whatever is read, a checkpoint as well."""
 _NAME = "environment.import-name"
 _MODULE = "environment.missing-module"
 _LENGTHS = "usercode.inconsistent-lengths"
@@ -142,7 +143,7 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
         return "environment" if of_a_launcher(event.hit.text) else category
     if event.id == "environment.not-a-model" and _LOCAL_FOLDER.search(event.hit.text):
         return "checkpoint"
-    if event.id == _GATHERED and (read := _raised_at(scene, event)) is not None:
+    if event.id in _READ and (read := _raised_at(scene, event)) is not None:
         return "checkpoint" if category_of_frames(read) == "checkpoint" else category
     if event.id == _NAME and (asks := _raised_at(scene, event)) is not None:
         return "usercode" if of_its_own_package(asks) else category

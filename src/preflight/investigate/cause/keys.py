@@ -134,7 +134,8 @@ def of_its_own_package(raised: Raised) -> bool:
 def lacks_its_own_module(raised: Raised) -> bool:
     """Return whether a program imports a module that a folder of its own does not have: no package that could be installed.
 
-    Python names a module in full, with its folders, only where it found these: what lacks it is there.
+    Python names a module in full, with its folders, only where it found these: what lacks it is there. Where the script itself
+    asks for it, its folders may only not be on the path; a module that was imported before shows that they are.
     """
     found = _OF_A_FOLDER.match(raised.message)
     if found is None or not raised.frames:
@@ -146,7 +147,8 @@ def lacks_its_own_module(raised: Raised) -> bool:
     shared = next((place for place, names in enumerate(zip(*own, strict=False)) if len(set(names)) > 1), 0)
     # A folder above all of them may be called as a library is: those of the program are beside each other.
     seen = any(path[shared] == found["first"] for path in own if len(path) > shared + 1)
-    return seen or _FOLDERS.fullmatch(found["first"]) is not None
+    imported = own[0] != own[-1]
+    return seen or (imported and _FOLDERS.fullmatch(found["first"]) is not None)
 
 
 def lacks_for_a_library(raised: Raised) -> bool:
