@@ -38,6 +38,7 @@ _TOP = 'Traceback (most recent call last):\n  File "all.py", line 61, in <module
         (4, "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "oom"),
         (1, "UnicodeEncodeError: 'charmap' codec can't encode character '\\u274c' in position 5", "data"),
         (4, "ZeroDivisionError: division by zero", "data"),
+        (4, "FileNotFoundError: [Errno 2] No such file or directory: 'out/last.ckpt'", "data"),
     ],
 )
 def test_what_was_caught_again_and_again_did_not_end_it_unless_the_end_comes_of_it(

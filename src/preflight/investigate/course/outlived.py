@@ -34,7 +34,7 @@ _PASSED_OVER = 3
 """What it says so often, of one thing after the other, ended none of them."""
 _OF_NOTHING = (
     "ZeroDivisionError", "IndexError", "KeyError", "ValueError", "StopIteration", "StatisticsError", "UnboundLocalError", "AttributeError",
-    "AssertionError", "RuntimeError", "TypeError",
+    "AssertionError", "RuntimeError", "TypeError", "NameError", "FileNotFoundError", "OSError", "EOFError",
 )  # fmt: skip
 """What is raised as well where nothing came of all that had failed before: the end is then their consequence."""
 _OUTLIVED = 2
@@ -145,7 +145,7 @@ def without_repeated(case: Case, failing: list[Event], recovered: Sequence[Event
 def without_passed_over(case: Case, failing: list[Event]) -> list[Event]:
     """Return what failed without lines of what a program caught again and again, where an exception that nobody caught ended it.
 
-    The exception has to be one of another kind that does not come of nothing having been done.
+    The exception has to be of another category, and of a kind that does not come of nothing having been done.
     """
     raised = {one.hit.place for one in case.raised}
     passed: list[Event] = []
@@ -163,7 +163,7 @@ def without_passed_over(case: Case, failing: list[Event]) -> list[Event]:
             and event.hit.line < last.begins
             and event.place not in raised
             and event.role == "root"
-            and event.id != own.id
+            and event.category != own.category
             and event.category in _DONE_WITHOUT
             and _CAUGHT.search(event.hit.text)
         ]
