@@ -145,7 +145,7 @@ class Feeding:
         self.trained: list[Frame] = []
         self.evaluation: dict[int, list[Frame]] = {}
         self.ambiguous: set[int] = set()
-        self._behind = frozenset().union(*(loop.behind_losses for loop in context.reading.loops))
+        self._behind = {part for loop in context.reading.loops for part in loop.behind_losses}
         for frame in self.frames:
             loaders = self.fed_by(context, frame)
             if not loaders:

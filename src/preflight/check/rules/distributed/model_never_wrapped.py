@@ -40,6 +40,25 @@ RULE = Rule(
     tags=("distributed",),
 )
 
+_COPIES = """
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.utils.data import DataLoader
+def train(rank, ranks):
+    dist.init_process_group("nccl", rank=rank, world_size=ranks)
+    torch.cuda.set_device(rank)
+    model = nn.Linear(4, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader(dataset, 32, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+        optimizer.step()
+    dist.destroy_process_group()
+if __name__ == "__main__":
+    mp.spawn(train, args=(4,), nprocs=4, join=True)
+"""
 BAD = (
     """
 import os, torch
@@ -100,28 +119,6 @@ def update(x, y):
 for x, y in DataLoader(data, sampler=Shards(data)):
     update(x, y)
 """,
-)
-
-_COPIES = """
-import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
-from torch import nn
-from torch.utils.data import DataLoader
-def train(rank, ranks):
-    dist.init_process_group("nccl", rank=rank, world_size=ranks)
-    torch.cuda.set_device(rank)
-    model = nn.Linear(4, 2).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for x, y in DataLoader(dataset, 32, shuffle=True):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
-        optimizer.step()
-    dist.destroy_process_group()
-if __name__ == "__main__":
-    mp.spawn(train, args=(4,), nprocs=4, join=True)
-"""
-BAD += (
     _COPIES,
     _COPIES.replace("4,), nprocs=4", "ranks,), nprocs=ranks").replace(
         "    mp.", "    ranks = torch.cuda.device_count()\n    mp."
@@ -184,7 +181,8 @@ def check(context: Context) -> Iterator[Finding]:
         if not _sharded(loop, samplers) if samplers else _some_ranks(loop):
             continue
         on = "on its own shard" if samplers else "a copy of its own"
-        split = (samplers[0], "the data is split between the ranks") if samplers else (started[0], "ranks are started")
+        where: Obj | Event = samplers[0] if samplers else started[0]
+        split = "the data is split between the ranks" if samplers else "the ranks are started"
         yield context.finding(
             RULE,
             loop.backwards[0],
@@ -198,7 +196,7 @@ def check(context: Context) -> Iterator[Finding]:
                 instruction="model = DistributedDataParallel(model, device_ids=[local_rank]) after moving it to its device",
                 expected="all ranks hold the same weights",
             ),
-            related=[(groups[0], "the process group"), split],
+            related=[(groups[0], "the process group"), (where, split)],
         )
         return
 
