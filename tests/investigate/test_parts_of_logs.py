@@ -146,6 +146,9 @@ def test_a_worker_that_an_event_of_the_agent_names_has_failed(tmp_path: Path) ->
         ("565/20101 [14.05s/it, loss=nan, v_num=, reduced_train_loss=3.910, gradient_norm=1.010", False),
         ("{'loss': nan, 'grad_norm': nan, 'learning_rate': 1e-05}", True),
         ("step 9 loss: nan val_loss: 2.1", True),
+        ("{'eval_loss': nan, 'eval_runtime': 0.01, 'eval_samples_per_second': 0.0, 'epoch': 2.0}", False),
+        ("{'eval_loss': nan, 'eval_runtime': 9.1, 'eval_samples_per_second': 71.5, 'epoch': 2.0}", True),
+        ("epoch 3 train_loss 0.4 val_loss nan (0 samples)", False),
     ],
 )
 def test_a_loss_counts_unless_it_is_an_average_beside_one_that_is_a_number(text: str, taken: bool) -> None:

@@ -23,6 +23,16 @@ Traceback (most recent call last):
     raise ConnectionError(url)
 ConnectionError: nobody answers at hooks.example
 """
+_SAVED = "2026-02-11 09:01:09,000 - trainer - INFO - the table is at out/table.csv\n"
+_OF_HYDRA = """\
+Error executing job with overrides: ['size=small']
+Traceback (most recent call last):
+  File "/home/u/proj/train.py", line 31, in main
+    test(model)
+KeyError: 'acc5'
+
+Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.
+"""
 _UNCAUGHT = """\
 Traceback (most recent call last):
   File "/home/u/proj/train.py", line 130, in <module>
@@ -45,16 +55,17 @@ ValueError: I/O operation on closed file.
     [
         (_DONE + _ASKED, True),
         (_DONE + _UNTOLD, True),
-        (_DONE + _CAUGHT, True),
-        (_CAUGHT + "2026-02-11 09:01:09,000 - trainer - INFO - All done.\n", True),
+        (_DONE + _CAUGHT + _SAVED, True),
+        (_DONE + _CAUGHT, False),  # it may have ended of it
+        (_DONE + _OF_HYDRA, False),
         (_ATEXIT, True),
         (_ASKED, False),  # before it was done
         (_UNTOLD, False),
         (_CAUGHT, False),
         (_DONE + _UNCAUGHT, False),  # the program did more, and ended of that
         (_DONE + _STEPS + _ASKED, False),  # another training, which was asked to end
-        (_DONE + _CAUGHT + "srun: error: node1: task 0: Exited with exit code 1\n", False),
-        (_CAUGHT + "2026-02-11 09:01:09,000 - trainer - INFO - it is not done\n", False),
+        (_DONE + _CAUGHT + _SAVED + "srun: error: node1: task 0: Exited with exit code 1\n", False),
+        (_CAUGHT + "the job is done\n", False),  # which its script says of whatever it ran
     ],
 )
 def test_what_is_told_behind_the_end_ended_nothing(tmp_path: Path, behind: str, well: bool) -> None:

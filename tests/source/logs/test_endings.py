@@ -41,6 +41,10 @@ TOLD: dict[str, tuple[tuple[Who, ...], int | None, str]] = {
 }  # fmt: skip
 WRAPPED = {
     "Process exited with code 1": 1,
+    "Process exited with status 3": 3,
+    "exit code: 1": 1,
+    "exit status 0": 0,
+    "The script failed with return code -11": -11,
     "##[error]Process completed with exit code 2.": 2,
     "command terminated with exit code 137": -9,
     "The replica workerpool0-0 exited with a non-zero status of 1. ": 1,
@@ -101,6 +105,8 @@ def test_an_end_is_read(line: str) -> None:
         "State: RUNNING (exit code 0)",
         "12 tests FAILED 1:0 in all",
         "press ^C to stop",
+        "job 12 completed with status 200",
+        "exit code: 1 of the last process is printed",
     ],
 )
 def test_what_is_no_end_is_none(line: str) -> None:

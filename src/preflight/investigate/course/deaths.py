@@ -75,7 +75,7 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
 
 
 def cuts_of_launchers(whole: Case) -> dict[int, list[int]]:
-    """Return for each file the lines behind those with which a launcher died, where a job is set up in it after that.
+    """Return for each file the lines behind those with which a launcher died, where a job is set up, or begins again, after that.
 
     Its workers had ended before, so that nobody was left who could set anything up. Where several launchers run, the workers of
     the others may.
@@ -93,10 +93,12 @@ def cuts_of_launchers(whole: Case) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for file, raised in died.items():
         ends, set_up = sorted(one.hit.line for one in raised), told.get(file, [])
+        begun = whole.files[file].begun_again if file in whole.files else None
         if sum(event.id == _BANNER and event.hit.line < ends[0] for event in set_up) > 1:
             continue
         again: dict[int, int] = {}
-        for line in sorted((event.hit.line for event in set_up if event.hit.line > ends[0]), reverse=True):
+        lines = [*(event.hit.line for event in set_up), *([begun] if begun is not None else [])]
+        for line in sorted((line for line in lines if line > ends[0]), reverse=True):
             again[ends[bisect_left(ends, line) - 1]] = line
         if again:  # below what it raises, a launcher prints how its workers ended
             cuts = (

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from preflight.investigate.case.case import Case, Event
+from preflight.investigate.cause.exceptions import REPEATED
 from preflight.investigate.course.last_lines import caught_by_the_program, is_end
 from preflight.investigate.course.outlived import only_said
 
 _PUTS_AWAY = ("end.sigterm", "end.keyboard", "end.terminated-alone", "exception.KeyboardInterrupt")
 """Words of a program that is asked to end; a scheduler's are not among them, as its word stands where the job hung as well."""
 _BEGINS = ("start", "resume", "restart")
-_DONE = re.compile(
-    r"(?i)(?:^|[\s\]:|>-])(?:all |everything )?(?:is |are |has )?(?<!not )(?:done|finished|completed?)(?: successfully)?"
-    r"(?: (?:in|at|after|on) .{0,60})?\W*$"
-)
-"""The last word of a program that is through with its work."""
 
 
 def without_what_is_behind(case: Case, failing: list[Event]) -> list[Event]:
@@ -49,23 +44,23 @@ def _done_at(case: Case) -> Mapping[int, int]:
 def _put_away(case: Case, event: Event, done: Mapping[int, int]) -> bool:
     """Return whether an event stands behind the end of its run and ended nothing."""
     file, line = event.hit.place
-    behind = line > done.get(file, line)
-    if event.id in _PUTS_AWAY:
-        return behind
-    if not (behind or _last_word_is_done(case, event)):
+    if line <= done.get(file, line):
         return False
+    if event.id in _PUTS_AWAY:
+        return True
     if event.guessed:
         return only_said(event)
-    raised = next((one for one in case.raised if one.hit.place >= (file, line) and not one.chained), None)
-    return (
-        raised is not None
-        and raised.hit.file == file
-        and any(one.exception and one.hit.place == (file, line) for one in case.raised)
-        and caught_by_the_program(raised)
-    )
+    return _caught(case, event)
 
 
-def _last_word_is_done(case: Case, event: Event) -> bool:
-    """Return whether the last line of a file, behind that of an event, says that the work is done."""
-    file = case.files.get(event.hit.file)
-    return file is not None and case.lines_behind(event.hit) > 0 and _DONE.search(file.last_text) is not None
+def _caught(case: Case, event: Event) -> bool:
+    """Return whether the program caught an exception, printed it and said more; Hydra and Ray print theirs as if it had."""
+    file, line = event.hit.place
+    if len(case.people.seen) > 1 or not any(one.exception and one.hit.place == (file, line) for one in case.raised):
+        return False
+    if any(one.first.file == file and REPEATED.search(one.first.text) for one in case.reading.unknown):
+        return False
+    last = next((one for one in case.raised if one.hit.place >= (file, line) and not one.chained), None)
+    if last is None or last.hit.file != file or last.exception.startswith(("ray.", "RayTaskError")):
+        return False
+    return case.lines_behind(last.hit) > 0 and caught_by_the_program(last)

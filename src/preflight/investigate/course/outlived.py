@@ -10,6 +10,7 @@ from preflight.investigate.case.case import Case, Event, by_file
 from preflight.investigate.case.unexplained import any_trouble
 from preflight.investigate.course.progress import Progress
 from preflight.source.logs.lettered import lettered
+from preflight.vocabulary.log import Raised
 
 _WARNED = re.compile(
     r"(?:^|: )(?:\w+\.)*[A-Z]\w*Warning: |^\s*(?:warnings\.)?warn\(|^[^A-Za-z]{0,12}m?[\[(]?WARN(?:ING)?[\])]?[^A-Za-z]"
@@ -22,6 +23,7 @@ _OF_A_TREND = ("numerical", "preemption", "other", "none")
 """What a run that went wrong for long may end in as well."""
 _DONE_WITHOUT = ("environment", "checkpoint", "data", "usercode", "compile", "none")
 """What a program can do without; a word that it shall end, a number that is none and a connection that is lost stay what they are."""
+_SHARES = re.compile(r"[/\\]multiprocessing[/\\]resource_sharer\.py$")
 _WITHOUT_CARDS = re.compile(r"UserWarning: CUDA initialization: ")
 """How PyTorch tells a program that asks whether there are cards that it cannot use them; what goes on does so without."""
 _WENT_ON = 12
@@ -94,10 +96,21 @@ def _may_be_passed(event: Event) -> bool:
 
 
 def without_ignored(case: Case, failing: list[Event], *, ended: bool) -> list[Event]:
-    """Return what failed without exceptions that Python ignored, unless they are all that a text without a step tells."""
+    """Return what failed without exceptions that Python ignored, unless they are all that a text without a step tells.
+
+    What a thread of Python's printed that serves on is the last of them: where nothing else failed, its partner may have.
+    """
     ignored = {one.hit.place for one in case.raised if one.ignored and one.exception != "KeyboardInterrupt"}
+    served = {one.hit.place for one in case.raised if _served(one)}
     told = [event for event in failing if event.place not in ignored]
+    told = [event for event in told if event.place not in served] or told
     return told if told or ended or case.steps else failing
+
+
+def _served(raised: Raised) -> bool:
+    """Return whether the thread in which Python hands on what processes share printed what it caught, and serves on."""
+    first = raised.frames[0] if raised.frames else None
+    return first is not None and first.function == "_serve" and _SHARES.search(first.path) is not None
 
 
 def without_trends(failing: list[Event]) -> list[Event]:
@@ -126,7 +139,7 @@ def passed_as_before(progress: Progress, failing: list[Event], recovered: list[E
 def without_repeated(case: Case, failing: list[Event], recovered: Sequence[Event]) -> list[Event]:
     """Return what failed without what a program only printed and went on behind again and again: the log ends there, and not it.
 
-    What is left out is nothing that was raised, and no process may have ended with an error.
+    What is left out is something that a program can do without, and nothing that was raised; no process may have ended with an error.
     """
     if any(ending.code for ending in case.endings):
         return failing
@@ -135,7 +148,7 @@ def without_repeated(case: Case, failing: list[Event], recovered: Sequence[Event
     return [
         event
         for event in failing
-        if event.category in _OF_A_TREND
+        if event.category not in _DONE_WITHOUT
         or event.raised is not None
         or event.place in raised
         or counts[event.id, event.hit.file, event.rank] < _AGAIN_AND_AGAIN

@@ -46,15 +46,18 @@ def failed(fields: Mapping[str, object], text: str) -> bool:
 
 
 _LOSS = re.compile(r"[Ll]oss['\"]?\s*[:=]\s*(?:tensor\()?[-+]?\d")
+_OF_NOTHING = re.compile(r"samples_per_second['\"]?: 0\.0\b|\(0 (?:samples|batches|examples|images)\)")
+"""How an evaluation tells that it had nothing to evaluate."""
 _NORM = re.compile(r"[Gg]rad\w{0,20}?[ _-]?norm\w{0,20}['\"]?\s{0,20}[:=]\s{0,20}[-+]?\d")
 
 
 def not_of_an_average(fields: Mapping[str, object], text: str) -> bool:
     """A loss that is no number counts unless the same line holds one that is, and a gradient norm that is: then it is an average.
 
-    The bar of a training that waits for its first step shows an average of nothing.
+    The bar of a training that waits for its first step shows an average of nothing, and so does an evaluation without a sample.
     """
-    return not (_LOSS.search(text) and _NORM.search(text)) and not not_begun(text)
+    average = (_LOSS.search(text) and _NORM.search(text)) or _OF_NOTHING.search(text)
+    return not average and not not_begun(text)
 
 
 _TOLD = re.compile(

@@ -31,20 +31,31 @@ LITERALS = (
     b"Exited with exit code",
     b"Exited by signal",
     b"^C",
+    b"xit code",
+    b"xit status",
+    b"eturn code",
 )
 """A line that tells of such an end holds one of these."""
 
-_SAID = r"with (?:an? )?(?:non-?zero )?(?:exit )?(?:code|status)(?: of)?:? (?P<code>-?\d{1,10})\b"
+_CODE = r"(?:code|status)(?: of)?:? (?P<code>-?\d{1,10})\b"
+_SAID = (
+    rf"(?:exited with (?:an? )?(?:non-?zero )?(?:exit |return |error )?{_CODE}"
+    rf"|(?:completed|finished|terminated) with (?:an? )?(?:non-?zero )?(?:exit|return) {_CODE.replace('code>', 'told>')})"
+)
+"""Of a service, what completed with a status was answered with it."""
 _WORD = r"(?P<word>Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception)"
 _FORMS = tuple(
     re.compile(form)
     for form in (
         # "Process completed with exit code 1.", "command terminated with exit code 137", "The replica NAME exited with ..."
-        rf"(?:^|[\s\]])(?:[Pp]rocess|[Cc]ommand|[Jj]ob|[Tt]ask|[Pp]rogram|[Cc]ontainer|[Rr]eplica|[Ss]cript)\b(?: [\w./-]{{1,80}}){{0,2}} (?:exited|completed|finished|terminated) {_SAID}",
+        rf"(?:^|[\s\]])(?:[Pp]rocess|[Cc]ommand|[Jj]ob|[Tt]ask|[Pp]rogram|[Cc]ontainer|[Rr]eplica|[Ss]cript)\b(?: [\w./-]{{1,80}}){{0,2}} {_SAID}",
         r"^(?:error: )?Recipe `[^`]{1,80}` failed on line \d+ with exit code (?P<code>\d{1,10})",
         r"\bJob failed: (?:exit (?:code|status) |command terminated with exit code )(?P<code>\d{1,10})",
         r"\bfailed with return code list: \[(?:0, )*(?P<code>-?\d{1,10})\b",
         r"\bfailed to run: .{1,400}, exited with (?P<code>-?\d{1,10})\s*$",
+        # With a capital letter it is a line of mpirun's, whose process is named in the one above or below.
+        r"^\s*(?:exit(?:ed)?(?: with)? (?:code|status)|[Rr]eturn code)(?:\s*[:=]\s*|\s+)(?P<code>-?\d{1,10})\s*$",
+        r"\bfailed with return code:? (?P<code>-?\d{1,10})\W*$",
         # Recipes of make: an error of one that is ignored ends nothing.
         rf"^g?make(?:\[\d+\])?: \*\*\* \[[^\]]{{1,400}}\] (?:Error (?P<code>\d{{1,10}})|{_WORD})(?: \(core dumped\))?\s*$",
         # GNU time.
@@ -67,7 +78,7 @@ _TRACKED = re.compile(r"Waiting for W&B process to finish(?:, PID \d+)?\.\.\. \(
 _TYPED = re.compile(r"^(?:.*(?:it/s|s/it|B/s)[^\]]{0,40}\])?(?:\^C)+\s*$")
 """How a terminal shows that somebody pressed Control-C, alone or behind a bar."""
 _INTERRUPTED = 255
-"""What the tracker W&B tells of a program that a person interrupted, and of no other."""
+"""What the tracker W&B tells of a program that a person interrupted."""
 
 
 def told(text: str) -> tuple[int | None, str | None, int | None] | None:
@@ -90,5 +101,5 @@ def told(text: str) -> tuple[int | None, str | None, int | None] | None:
         if signal:
             return None, None, signal
         name = given.get("word") or given.get("name")
-        return (None, name, None) if name else (int(given["code"]), None, None)
+        return (None, name, None) if name else (int(given.get("told") or given["code"]), None, None)
     return None
