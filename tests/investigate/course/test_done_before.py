@@ -17,9 +17,9 @@ _UNTOLD = "2026-02-11 09:01:02,000 - notifier - ERROR - Could not send the mail:
 _CAUGHT = """\
 2026-02-11 09:01:02,000 - notifier - ERROR - could not send the message
 Traceback (most recent call last):
-  File "/home/u/proj/notify.py", line 12, in send
+  File "/job/notify.py", line 12, in send
     post(url, json=body, timeout=3)
-  File "/home/u/proj/web.py", line 115, in post
+  File "/job/web.py", line 115, in post
     raise ConnectionError(url)
 ConnectionError: nobody answers at hooks.example
 """
@@ -27,7 +27,7 @@ _SAVED = "2026-02-11 09:01:09,000 - trainer - INFO - the table is at out/table.c
 _OF_HYDRA = """\
 Error executing job with overrides: ['size=small']
 Traceback (most recent call last):
-  File "/home/u/proj/train.py", line 31, in main
+  File "/job/train.py", line 31, in main
     test(model)
 KeyError: 'acc5'
 
@@ -35,9 +35,9 @@ Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.
 """
 _UNCAUGHT = """\
 Traceback (most recent call last):
-  File "/home/u/proj/train.py", line 130, in <module>
+  File "/job/train.py", line 130, in <module>
     evaluate(model)
-  File "/home/u/proj/train.py", line 90, in evaluate
+  File "/job/train.py", line 90, in evaluate
     print(found['acc5'])
 KeyError: 'acc5'
 """

@@ -44,12 +44,12 @@ def events_of(case: Case) -> tuple[Event, ...]:
     # The last line of an exception that was caught, or raised from, says no more than the one that came of it.
     taken.update(event.place for event in found)
     taken.update(one.hit.place for one in reading.raised if one.chained)
-    taken.update((ending.file or 0, ending.line or 0) for ending in case.endings if ending.code)
+    read = taken | {(ending.file or 0, ending.line or 0) for ending in case.endings if ending.code}
     spans, said = spans_of(reading.raised), said_of_raised(reading.raised)
     found += [
         event
         for unknown in reading.unknown
-        if unknown.first.place not in taken and not inside(unknown.first, spans)
+        if unknown.first.place not in read and not inside(unknown.first, spans)
         if (unknown.first.file, unknown.first.text.strip()) not in said
         if (event := of_unknown(case, unknown)) is not None
     ]

@@ -43,6 +43,8 @@ _OUTLIVED = 2
 """So often a run went on behind the same before."""
 _AGAIN_AND_AGAIN = 5
 """So often it did where nothing else shows that it goes on behind the last one, too."""
+_MANY = 40
+"""Of fewer lines somebody chose each."""
 
 
 def without_warnings(failing: list[Event], recovered: Sequence[Event]) -> list[Event]:
@@ -145,6 +147,7 @@ def without_repeated(case: Case, failing: list[Event], recovered: Sequence[Event
         return failing
     counts = Counter((event.id, event.hit.file, event.rank) for event in recovered if event.raised is None)
     raised = {one.hit.place for one in case.raised if one.exception and one.frames}
+    many = {index for index, file in case.files.items() if file.lines >= _MANY}
     return [
         event
         for event in failing
@@ -152,6 +155,7 @@ def without_repeated(case: Case, failing: list[Event], recovered: Sequence[Event
         or event.raised is not None
         or event.place in raised
         or counts[event.id, event.hit.file, event.rank] < _AGAIN_AND_AGAIN
+        or event.hit.file not in many
     ]
 
 
