@@ -86,6 +86,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         expert_padding: Whether every expert is filled up to its capacity.
         cross_entropy_chunks: Pieces of the chunked cross entropy.
         logits_upcast: Whether the logits are turned into fp32 before the loss.
+        loss_compiled: Whether the loss is a part of what is compiled, so that its softmax is never written (``compile``).
         lora_rank: Rank of the adapters when ``finetune`` is ``lora`` or ``qlora``.
         trainable_parameters: Parameters that get a gradient; None means all.
         frozen_beside: Parameters of frozen networks that lie in memory beside the model, whole on every rank.
@@ -117,6 +118,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     recompute: Recompute = "none"
     recompute_layers: int | None = None
     stack: Stack = "eager"
+    loss_compiled: bool = False
     cross_entropy: CrossEntropy = "eager"
     finetune: Literal["full", "lora", "qlora", "frozen"] = "full"
     lora_rank: int | None = None
