@@ -47,7 +47,8 @@ class CountersResume(Relation):
             if call.name == "save":
                 yield from self._save(call)
             elif call.s == 0 and call.name == "load":
-                self._read = call if _goes_on(call) else self._read
+                if told_of(call).get("optimizers"):
+                    self._read = call if _goes_on(call) else None
             elif call.s == 0 and optimizer_number(call) >= 0 and (call.args or {}).get("state"):
                 self._resumed = self._read
 

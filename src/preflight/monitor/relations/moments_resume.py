@@ -64,8 +64,9 @@ class MomentsResume(Relation):
 
     def _load(self, call: Call) -> None:
         optimizers = told_of(call).get("optimizers") or {}
-        if any(one["states"] for one in optimizers.values()):
-            self._read, self._weights = call, False
+        if optimizers:
+            worn = any(one["states"] for one in optimizers.values())
+            self._read, self._weights = call if worn else None, False
 
     def _save(self, call: Call) -> Iterator[Example]:
         read = self._read

@@ -51,7 +51,7 @@ class ScaleResumes(Relation):
                 yield self._judge(row, window)
                 return
             if row.s == 0 and row.name == "load":
-                self._read = row if told_of(row).get("scale") else self._read
+                self._read = row if told_of(row).keys() & {"scale", "optimizers"} else self._read
             elif row.s == 0 and optimizer_number(row) >= 0 and (row.args or {}).get("state"):
                 self._resumed = self._read
 
@@ -76,6 +76,7 @@ class ScaleResumes(Relation):
         yield _run(512.0, 256.0)  # the first step was skipped
         yield _run(512.0, 65536.0, state=0)  # another run begins with these weights
         yield _run(None, 65536.0)
+        yield _run(512.0, 65536.0, then=("load", {"result": {"optimizers": {}}}))  # restored from another file
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -83,10 +84,15 @@ class ScaleResumes(Relation):
         yield _run(2.0**24, 65536.0)
 
 
-def _run(saved: float | None, scale: float, state: int = 4) -> list[Window]:
-    """A process that reads a checkpoint with one scale and begins with another."""
+def _run(saved: float | None, scale: float, state: int = 4, then: Any = "forward model") -> list[Window]:
+    """A process that reads a checkpoint with one scale, goes on to something else, and begins with another scale."""
     mini = Mini({"model.weight": {}})
     read = ("load", {"result": {"scale": saved} if saved is not None else {}})
-    back: list[Any] = [read, "load_state_dict model", ("load_state_dict optimizer0:Adam", {"args": {"state": state}})]
+    back: list[Any] = [
+        read,
+        then,
+        "load_state_dict model",
+        ("load_state_dict optimizer0:Adam", {"args": {"state": state}}),
+    ]
     scaled = ("forward model", "scaler.scale", "backward", "scaler.step optimizer0:Adam", "scaler.update")
     return [mini.window(*back, *scaled, ("scalar", "scale", "train.py:9", scale))]
