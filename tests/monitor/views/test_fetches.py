@@ -41,4 +41,6 @@ def test_an_evaluation_after_the_fetch_of_a_step_is_not_trained_on(ended: Any) -
 def test_what_a_teacher_is_shown_first_is_trained_on() -> None:
     teacher = ("forward teacher", {"context": "nograd", "args": {"training": False}})
     assert trained(*fetched("labelled"), *fetched("unlabelled"), teacher) == {"labelled": True, "unlabelled": True}
+    student = ("mode model", {"args": {"training": True}})
+    assert trained(*fetched("labelled"), *fetched("unlabelled"), teacher, student)["unlabelled"]
     assert trained(*fetched("only"), teacher, ("mode model", {"args": {"training": True}})) == {"only": True}

@@ -46,9 +46,7 @@ class Steps:
         self._opened_in = 0
         self._closures = Closures(recorder)
         self._closer = _MOST_CLOSER
-        self._closer_until = (
-            0  # the iteration from which on nothing is looked at closer because of a thaw or a newcomer
-        )
+        self._closer_until = 0  # the iteration from which on nothing is looked at closer after a thaw or a newcomer
         self._steps: dict[int, int] = {}
         self._early = recorder.settings.detail_first  # steps of the first optimizer with looks at what does not step
         self._unheld = 0  # variables of no optimizer, when they were last looked at

@@ -7,6 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.cuts import cuts_between
 from preflight.monitor.views.flow import Flow, flow_of
 from preflight.monitor.views.paths import outer_modules
 from preflight.monitor.views.steps import Step, steps_of
@@ -99,7 +100,7 @@ class GradientsReach(Relation):
         if not calls:
             return
         if self._flow.seen:
-            self._cuts = _cuts(calls, window)
+            self._cuts = cuts_between(calls, window)
         self._apart.difference_update(call.object for call in calls)
         self._apart.update(call.object for call in calls if call.context.startswith("nograd"))
         for seen in window.tensors:
@@ -261,25 +262,6 @@ class GradientsReach(Relation):
         yield _windows([whole] * 5 + [cut] * 3, seen=5)
         yield _adapted(None)
         yield _bottleneck(None)
-
-
-def _cuts(calls: list[Call], window: Window) -> dict[str, str]:
-    """By module whose output has a graph: the one called next, where that takes in a tensor of its form without a graph."""
-    given, made = ({one.call: one for one in window.tensors if one.position == word} for word in ("in0", "out0"))
-    data = {tuple(shape) for batch in window.batches for shape in batch.shapes}
-    ended = sorted(calls, key=lambda call: call.e)
-    found: dict[str, str] = {}
-    at = 0
-    for call in sorted(calls, key=lambda call: call.q):
-        while at < len(ended) and ended[at].e < call.q:
-            at += 1
-        taken, left = given.get(call.q), made.get(ended[at - 1].q) if at else None
-        if taken is None or left is None or taken.requires_grad or not left.requires_grad:
-            continue
-        alike = (taken.shape, taken.dtype) == (left.shape, left.dtype) and tuple(taken.shape) not in data
-        if alike and call.context.startswith("grad"):
-            found[ended[at - 1].object] = call.object
-    return found
 
 
 def _parts(modules: set[str]) -> set[str]:

@@ -94,6 +94,7 @@ class StepUpdates(Relation):
             int, int
         ] = {}  # by variable of the program's own optimizers: steps without a change so far
         self._changed: set[int] = set()  # such as have changed
+        self._everyone: Variables = set()  # the parameters with a gradient in the step that is judged
         self._lost: dict[int, int] = {}  # by optimizer: looks in a row at which nearly all in half precision had stayed
         self._rows: dict[int, tuple[int, int]] = {}  # by such an optimizer: steps with a change in a row, then without
 
@@ -117,6 +118,7 @@ class StepUpdates(Relation):
             if not with_gradient or (self._ended and self._rests(step)):
                 continue
             context = {"optimizer": step.kind, "closure": step.closure}
+            self._everyone = with_gradient
             if step.kind not in _OF_TORCH:
                 with_gradient = with_gradient & self._waited(step, before)
             if step.before is not None and step.before.bits is not None and step.after.bits is not None:
@@ -217,16 +219,20 @@ class StepUpdates(Relation):
         assert step.after is not None
         assert step.after.bits is not None
         still: tuple[str, ...] = ()
+        arrived: Variables = set()
         if step.before.ids != step.after.ids or any(map(eq, step.before.bits, step.after.bits)):
             old = dict(zip(step.before.ids, step.before.bits, strict=True))
             pairs = zip(step.after.ids, step.after.bits, strict=True)
-            same = {one for one, bits in pairs if one in with_gradient and bits is not None and old.get(one) == bits}
-            if same and step.gradients is not None:
-                same -= self._arrived(step, step.gradients, window)
-                if step.kind in _AS_LARGE_AS_THE_RATE and any(map(ne, step.before.bits, step.after.bits)):
-                    same -= self._beyond(step, same, window)
-            same -= self._too_coarse(step, same, with_gradient, window)
+            stayed = {one for one, bits in pairs if one in self._everyone and bits is not None and old.get(one) == bits}
+            if stayed and step.gradients is not None:
+                arrived = self._arrived(step, step.gradients, window)
+            stayed -= arrived
+            if stayed and step.kind in _AS_LARGE_AS_THE_RATE and any(map(ne, step.before.bits, step.after.bits)):
+                stayed -= self._beyond(step, stayed, window)
+            same = (stayed & with_gradient) - self._too_coarse(step, stayed, arrived, window)
             still = tuple(window.run.name(one) for one in step.after.ids if one in same)
+        else:
+            self._lost.pop(step.optimizer, None)
         return Example(
             (),
             not still,
@@ -239,27 +245,23 @@ class StepUpdates(Relation):
         )
 
     def _too_coarse(
-        self, step: Step, same: set[int], with_gradient: Variables, window: Window, counted: bool = False
+        self, step: Step, stayed: Variables, arrived: Variables, window: Window, counted: bool = False
     ) -> set[int]:
         """Of parameters that stayed as they are, those of which half precision may be the whole reason.
 
-        ``counted`` is whether it was asked of this step before.
+        ``arrived`` are those whose gradient is next to nothing; ``counted`` is whether it was asked of this step before.
         """
         known = window.run.variables
-        halves = {one for one in with_gradient if one in known and known[one].dtype in _HALVES}
+        halves = {one for one in self._everyone - arrived if one in known and known[one].dtype in _HALVES}
         if not halves:
             return set()
-        nearly = len(same & halves) >= _NEARLY * len(halves)
+        rest = halves & stayed
         if not counted:
+            nearly = len(rest) >= _NEARLY * len(halves)
             self._lost[step.optimizer] = self._lost.get(step.optimizer, 0) + 1 if nearly else 0
-        times = self._lost[step.optimizer]
-        if times >= _IN_A_ROW:
+        if self._lost.get(step.optimizer, 0) >= _IN_A_ROW or step.after is None:
             return set()
-        after = step.after
-        zero = (
-            {one for one, norm in zip(after.ids, after.norm, strict=True) if norm == 0} if after is not None else set()
-        )
-        return (same & halves) - zero
+        return rest - {one for one, norm in zip(step.after.ids, step.after.norm, strict=True) if norm == 0}
 
     def _together(
         self,
@@ -278,9 +280,11 @@ class StepUpdates(Relation):
         moved = any(map(with_gradient.__contains__, others))
         if not moved and step.gradients is not None and len(own - self._arrived(step, step.gradients, window)) < 2:
             return None
+        counted = step.before is not None and step.before.bits is not None and step.after.bits is not None
+        if moved and not counted:
+            self._lost.pop(step.optimizer, None)
         if not moved:
-            counted = step.before is not None and step.before.bits is not None and step.after.bits is not None
-            moved = own <= self._too_coarse(step, set(own), own, window, counted)
+            moved = own <= self._too_coarse(step, self._everyone, set(), window, counted)
         return Example(
             (),
             moved,

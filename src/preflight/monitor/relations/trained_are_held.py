@@ -132,12 +132,13 @@ class TrainedAreHeld(Relation):
             )
 
     def _see_written(self, state: State, variables: Mapping[int, Variable]) -> None:
-        """Remember the networks of which something in half precision changed since it was seen last."""
+        """Remember the networks of which something in half precision that nobody holds changed since it was seen last."""
         for ident, bits in zip(state.ids, state.bits or (), strict=False):
-            known = self._bits.get(ident)
-            changed = known is not None and bits is not None and known != bits and ident in variables
-            if changed and variables[ident].dtype in _HALVES and _unheld(variables[ident]):
-                self._written.add(variables[ident].root)
+            known, about = self._bits.get(ident), variables.get(ident)
+            if about is None or about.dtype not in _HALVES or not _unheld(about):
+                continue
+            if known is not None and bits is not None and known != bits:
+                self._written.add(about.root)
 
     def _take_turn(self, optimizer: int, ids: list[int]) -> None:
         """Remember after which optimizer with the same parameters another one steps."""

@@ -74,8 +74,8 @@ class Fetches:
 def _measured(batch: Batch, before: list[Batch], backward: int, window: Window) -> bool:
     """Whether a batch was only evaluated, between the fetch of another loader's batch and the training on that one.
 
-    So it is where what was computed with it first recorded no gradients, and its loader came to its end after that, or a
-    model was put into training mode again, before the model trained on the other batch.
+    So it is where what was computed with it first recorded no gradients, and its loader came to its end after that, or that
+    model was put into training mode again, before one trained on the other batch.
     """
     if all(one.loader == batch.loader for one in before):
         return False
@@ -85,7 +85,8 @@ def _measured(batch: Batch, before: list[Batch], backward: int, window: Window) 
     since = next((call.q for call in forwards if not call.context.startswith("nograd")), backward)
     ended = any(call.object == batch.loader and forwards[0].q < call.q < since for call in window.named("fetch"))
     back = (call for call in window.named("mode") if (call.args or {}).get("training"))
-    return ended or any(forwards[0].q < call.q < since for call in back)
+    measured = forwards[0].object.partition(".")[0]
+    return ended or any(forwards[0].q < call.q < since for call in back if call.object.partition(".")[0] == measured)
 
 
 def fetches_of(window: Window) -> list[Fetch]:
