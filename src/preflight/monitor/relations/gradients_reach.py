@@ -347,9 +347,9 @@ def _bottleneck(norm: float | None, cut: bool = True, shape: tuple[int, int] = (
         inside = []
         for name in names:
             needs = name == "net.deep" or (name == "net.up" and not (cut and norm is None))
-            tensors = [_entering(name, needs), ("tensor", {"object": name, "position": "out0", "shape": shape})]
-            tensors[0][1]["shape"] = shape
-            inside.append((f"module {name}", {"inside": tensors}))
+            ends = (("in0", needs), ("out0", True))
+            rows = [{"object": name, "position": end, "shape": shape, "requires_grad": graph} for end, graph in ends]
+            inside.append((f"module {name}", {"inside": tuple(("tensor", row) for row in rows)}))
         window = mini.window(
             ("batch", {"loader": "forward:net", "shapes": [[8, 8]], "bits": [7]}),
             ("forward net", {"inside": inside, "args": {"training": True}}),
