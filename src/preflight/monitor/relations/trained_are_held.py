@@ -37,7 +37,8 @@ class TrainedAreHeld(Relation):
     all of its parameters are trained: these are copies that are to be written back.
     Parameters that the program updates by hand do change, and are left alone; so are those in half precision of a model of
     which it updates others in half precision, as from masters in float32: what moves less than the weight can tell does not
-    change for many steps. So is a model of which the optimizer holds but a small share, such as adapters or prompts beside weights that nobody froze.
+    change for many steps. So is a model of which the optimizer holds but a small share, such as adapters or prompts beside
+    weights that nobody froze.
     A network that began as a copy of one that is trained beside it, a target network, gets gradients where the program
     does not detach what it says: nothing is made of them. The gradients of a network that is no longer called, as of a first
     phase of training, are left from before.
