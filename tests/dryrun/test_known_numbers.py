@@ -153,6 +153,8 @@ def test_an_index_that_was_chosen_is_any_of_the_possible_ones(run_program: Calla
         assert scores[best == 7].shape[0] == scores[best.eq(0)].shape[0] == 512
         assert scores[best != 3].shape[0] == 4096 - 512
         assert scores[best < 2].shape[0] == scores[best <= 1].shape[0] == scores[best > 5].shape[0] == 1024
+        assert (chosen // 2 == 3).nonzero().shape[0] == (chosen % 4 == 1).nonzero().shape[0] == 2048
+        assert (chosen + 1 == 3).nonzero().shape[0] == 4096  # of what was computed from it nothing is known: a half
         assert scores[best >= 8].shape[0] == 1  # none is chosen, where one at least is taken
         assert scores[scores.max(dim=1)[1] == 2].shape[0] == scores[scores.max(dim=1).indices == 2].shape[0] == 512
         drawn = torch.multinomial(scores, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -46,7 +47,7 @@ class Progress:
         self.backwards = 0
         self.calls = 0
         self.graph_calls = 0
-        self.compiled: set[int] = set()  # modules that the script has compiled
+        self.compiled: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by the script, by id
         self.regions = 0  # compiled ones in which the script is
         self.training_calls = 0
         self.pending = False  # a backward pass has been, and no step since
@@ -151,7 +152,7 @@ class Progress:
             module: The module.
             graph: Whether gradients are recorded.
         """
-        self.regions += id(module) in self.compiled
+        self.regions += self.compiled.get(id(module)) is module
         if not self.modules:
             self.calls += 1
             self.graph_calls += graph
@@ -182,7 +183,7 @@ class Progress:
 
     def leave_module(self, module: Any, *_: Any) -> None:
         """A module's forward ends."""
-        self.regions -= id(module) in self.compiled
+        self.regions -= self.compiled.get(id(module)) is module
         if self.modules:
             self.modules.pop()
 

@@ -22,7 +22,7 @@ def install(progress: Progress) -> None:
         if settings.get("disable"):
             return made
         if isinstance(model, torch.nn.Module):
-            progress.compiled.add(id(model))
+            progress.compiled[id(model)] = model
             return made
 
         @functools.wraps(model)
@@ -33,12 +33,12 @@ def install(progress: Progress) -> None:
             finally:
                 progress.regions -= 1
 
-        progress.compiled.add(id(called))
+        progress.compiled[id(called)] = called
         return called
 
     def compile_module(module: Any, *args: Any, **settings: Any) -> None:
         of_module(module, *args, **settings)
-        progress.compiled.add(id(module))
+        progress.compiled[id(module)] = module
 
     torch.compile = compile
     torch.nn.Module.compile = compile_module

@@ -200,11 +200,16 @@ def _follow(name: str, args: tuple[Any, ...], result: Any) -> float | None:
         return _TESTS[name] if share is None else share
     if name in ("eq", "ne") and len(args) > 1 and isinstance(other := typical(args[1]), Index):
         return other.share(name, known)
+    if isinstance(known, Index) and name in ("floor_divide", "remainder") and len(args) > 1:
+        by = typical(args[1])
+        if by is None or by < 1:
+            return None
+        return Index(math.ceil(known.among / by) if name == "floor_divide" else min(known.among, int(by)))
     if name == "sum" and known is not None:
         return known * float(getattr(first, "numel", lambda: 1)()) / max(1.0, float(result.numel()))
     if name in _UNARY and known is not None:
         return _UNARY[name](known)
-    if name in _BINARY and len(args) > 1:
+    if name in _BINARY and len(args) > 1 and not isinstance(known, Index):
         other = typical(args[1])
         if known is not None and other is not None:
             return float(_BINARY[name](known, other))
