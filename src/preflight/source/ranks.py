@@ -268,8 +268,12 @@ _PLAIN = ("torch.", "builtins.", "math.", "os.", "numpy.", "time.", "random.", "
 
 def may_ask_rank(frame: Context) -> bool:
     """Whether a branch could be one on the rank, asked by code that was not followed."""
-    for index, part in enumerate(provenance(frame.value, 40, _counts)):
-        if _counts(part):
+
+    def counts(value: Value) -> bool:
+        return _counts(value, frame)
+
+    for index, part in enumerate(provenance(frame.value, 40, counts)):
+        if counts(part):
             continue
         if isinstance(part, Obj) and index < 12:
             if part.kind == "call" and not part.name.startswith(_PLAIN) and part.name != "()":
@@ -285,12 +289,19 @@ def may_ask_rank(frame: Context) -> bool:
     return False
 
 
-def _counts(value: Value) -> bool:
-    """Whether a value is a number that a loop counts up: the place of a batch, or a sum of steps."""
+def _counts(value: Value, frame: Context) -> bool:
+    """Whether a value is a number that a loop counts up: the place of a batch in a loop around, or a sum of steps.
+
+    What a loop has left behind is none: ``for i, host in enumerate(hosts): if host == mine: rank = i``.
+    """
     if not isinstance(value, Unknown) or not value.reason.startswith("changes "):
         return False
     first = plain(value.initial)
-    return isinstance(first, (int, float)) and not isinstance(first, bool)
+    if not isinstance(first, (int, float)) or isinstance(first, bool):
+        return False
+    return not value.parents or any(
+        part is value.parents[0] for loop in frame.loops() for part in provenance(loop.value, 20)
+    )
 
 
 def carries_rank(value: Value | None) -> bool:

@@ -167,6 +167,19 @@ for index, batch in enumerate(my_loader()):
     if index % 100 == 0 and first:
         torch.save(model.state_dict(), "checkpoint.pt")
 """,
+    """
+import socket, torch
+import torch.distributed as dist
+from torch import nn
+hosts, rank = open("hosts.txt").read().split(), -1
+for index, host in enumerate(hosts):
+    if host == socket.gethostname():
+        rank = index
+dist.init_process_group("gloo", init_method="tcp://" + hosts[0] + ":1234", rank=rank, world_size=len(hosts))
+model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+if rank == 0:
+    torch.save(model.state_dict(), "checkpoint.pt")
+""",
 )
 
 _WRITES = {
