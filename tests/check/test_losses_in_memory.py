@@ -163,3 +163,71 @@ def test_the_length_that_a_tokenizer_cuts_targets_to_is_the_decoders(tmp_path: P
     memory = _memory(tmp_path, cut)
     assert memory.peak_bytes is not None
     assert memory.peak_bytes.low <= MEASURED["t5_small"]["allocated"] <= memory.peak_bytes.high
+
+
+_COMPILED = """
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+model = GPT2LMHeadModel(GPT2Config()).cuda()
+COMPILED
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+tokens = torch.randint(0, 50257, (16, 1024), device="cuda")
+for step in range(12):
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        LOSS
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+_TRAINED = """
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+class Own(Trainer):
+    def compute_loss(self, model, inputs, **more):
+        labels = inputs.pop("labels")
+        return torch.nn.functional.cross_entropy(model(**inputs).logits.flatten(0, 1), labels.flatten())
+
+arguments = TrainingArguments("out", per_device_train_batch_size=16, bf16=True, torch_compile=True)
+Trainer(GPT2LMHeadModel(GPT2Config()), arguments, train_dataset=texts).train()
+"""
+_ELEMENTS = 16 * 1024 * 50_257
+
+
+def _of_logits(tmp_path: Path, text: str) -> float:
+    breakdown = _memory(tmp_path, text).breakdown
+    assert breakdown is not None
+    return breakdown.logits_and_loss / _ELEMENTS
+
+
+@pytest.mark.parametrize("loss", [
+    "loss = model(tokens, labels=tokens).loss",
+    "loss = model(tokens, labels=tokens).loss / 4",
+    "loss = 0.5 * model(tokens, labels=tokens)[0]",
+    'loss = model(tokens, labels=tokens)["loss"]',
+])  # fmt: skip
+def test_a_loss_that_is_compiled_with_the_model_writes_logits_and_their_gradient(tmp_path: Path, loss: str) -> None:
+    text = _COMPILED.replace("COMPILED", "model = torch.compile(model)").replace("LOSS", loss)
+    assert _of_logits(tmp_path, text) == pytest.approx(2 + 2, rel=0.01)
+
+
+@pytest.mark.parametrize(("compiled", "loss"), [
+    ("model.transformer = torch.compile(model.transformer)", "loss = model(tokens, labels=tokens).loss"),
+    (
+        "model = torch.compile(model)",
+        "loss = torch.nn.functional.cross_entropy(model(tokens).logits.flatten(0, 1), tokens.flatten())",
+    ),
+])  # fmt: skip
+def test_a_loss_outside_of_what_is_compiled_is_counted_as_ever(tmp_path: Path, compiled: str, loss: str) -> None:
+    text = _COMPILED.replace("COMPILED", compiled).replace("LOSS", loss)
+    assert _of_logits(tmp_path, text) > 8
+
+
+@pytest.mark.parametrize(("word", "other"), [
+    ("Trainer(GPT2", "Own(GPT2"),
+    ("train_dataset=texts", "train_dataset=texts, compute_loss_func=smoothed"),
+    ("torch_compile=True", "torch_compile=True, label_smoothing_factor=0.1"),
+])  # fmt: skip
+def test_a_trainer_that_computes_the_loss_itself_does_so_uncompiled(tmp_path: Path, word: str, other: str) -> None:
+    assert _of_logits(tmp_path, _TRAINED.replace(word, other)) > 2 * _of_logits(tmp_path, _TRAINED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from preflight.check.compiled_loss import loss_compiled
 from preflight.check.forward.kept import partly_frozen, together, with_activations
 from preflight.cost.optimizers import optimizer_key
 from preflight.source.adapters import adapter_configs
@@ -14,7 +15,7 @@ from preflight.source.known_models import spec_of
 from preflight.source.reading import Reading
 from preflight.source.tensor_shapes import shape_of
 from preflight.source.trace import provenance
-from preflight.source.values import Func, Obj, options_of, plain
+from preflight.source.values import Obj, options_of, plain
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -78,7 +79,7 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
         trainable_parameters=trainable if isinstance(trainable, int) else None,
         frozen_beside=float(value("model.frozen_beside") or 0),
         logits_upcast=_upcasts(reading),
-        loss_compiled=_loss_compiled(reading),
+        loss_compiled=_stack(reading) == "compile" and loss_compiled(reading),
         clipping=bool(value("gradient_clipping")),
         evaluation_micro_batch=_evaluation_batch(reading),
         steps=value("steps"),
@@ -156,31 +157,6 @@ def _stack(reading: Reading) -> str:
         ):
             return "transformers"
     return "eager"
-
-
-def _loss_compiled(reading: Reading) -> bool:
-    """Whether the loss is computed inside of what is compiled: by the model's own forward, or by a model of a library."""
-    if _stack(reading) != "compile":
-        return False
-    whole = plain(trainer_setting(reading, "torch_compile")) is True or any(
-        "model" in (reading.roles.of(event.argument(0, "model")), reading.roles.of(event.result))
-        for event in reading.trace.calls("torch.compile")
-        if not event.context.shadow
-    )
-    losses = [loss for loop in reading.loops[:1] for loss in loop.losses()]
-    return whole and all(_of_forward(reading, loss) for loss in losses)
-
-
-def _of_forward(reading: Reading, loss: Any) -> bool:
-    """Whether a loss comes out of a model's forward as it is: an output's attribute, or a call that it makes itself."""
-    if isinstance(loss, Obj) and loss.kind == "attr" and loss.name == "loss":
-        return True
-    made = next((event for event in reversed(reading.trace.events) if event.result is loss), None)
-    own = [one.cls for one in reading.models[:1] if one.cls is not None]
-    return made is not None and any(
-        frame.kind == "call" and isinstance(frame.value, Func) and frame.value.owner in own
-        for frame in made.context.frames()
-    )
 
 
 def _upcasts(reading: Reading) -> bool:
