@@ -25,7 +25,7 @@ def loss_compiled(reading: Reading) -> bool:
 
 def _trainer_takes_loss(reading: Reading) -> bool:
     """Whether a trainer takes the loss that the model has computed, and computes none of its own from the logits."""
-    trainers = [one for one in reading.made("trainer") if any(reading.trace.on(one, "train"))]
+    trainers = [one for one in reading.made("trainer") if reading.trace.on(one, "train")]
     return (
         bool(trainers)
         and not plain(trainer_setting(reading, "label_smoothing_factor"))

@@ -19,12 +19,13 @@ When the ranks are meant to be independent, as in a sweep, or when a library out
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
-from preflight.source.ranks import makes_group, may_ask_rank, rank_kind
+from preflight.source.ranks import carries_rank, makes_group, may_ask_rank, rank_kind
 from preflight.source.trace import Event, provenance
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Obj, Value, options_of, plain
@@ -139,6 +140,9 @@ GOOD = (
     _COPIES.replace("        optimizer.step()", "        dist.all_reduce(model.weight.grad)\n        optimizer.step()"),
     _COPIES.replace("nprocs=4", "nprocs=1"),
     _COPIES.replace("for x, y in", "if rank:\n        return\n    for x, y in"),
+    _COPIES.replace("    for x, y in", "    first = rank == 0\n    while first:\n     for x, y in"),
+    _COPIES.replace("    dist.d", '    torch.save(model.state_dict(), f"member{rank}.pt")\n    dist.d'),
+    _COPIES.replace("lr=0.1", "lr=0.1 / 2**rank"),
 )
 
 _KEEP = (
@@ -178,7 +182,7 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         if any(_project_made(s) for s in loop.steps):
             continue
-        if not _sharded(loop, samplers) if samplers else _some_ranks(loop):
+        if not _sharded(loop, samplers) if samplers else _some_ranks(loop) or _of_each_rank(context, loop):
             continue
         on = "on its own shard" if samplers else "a copy of its own"
         where: Obj | Event = samplers[0] if samplers else started[0]
@@ -212,9 +216,25 @@ def _started(context: Context) -> list[Event]:
 def _some_ranks(loop: TrainingLoop) -> bool:
     """Whether a test that asks for the rank, or may ask for it, decides who trains."""
     return any(
-        frame.kind == "if" and frame.taken is not True and (rank_kind(frame.value) is not None or may_ask_rank(frame))
+        (frame.kind == "if" and frame.taken is not True and (rank_kind(frame.value) is not None or may_ask_rank(frame)))
+        or (isinstance(frame.node, ast.While) and rank_kind(frame.value) is not None)
         for frame in loop.frame.frames()
     )
+
+
+_SAVES = {
+    "torch.save": (1, "f"),
+    "safetensors.torch.save_file": (1, "filename"),
+    ".save_pretrained": (0, "save_directory"),
+}
+
+
+def _of_each_rank(context: Context, loop: TrainingLoop) -> bool:
+    """Whether each rank is to have a model of its own: settings of its optimizer, or the files it goes to, name the rank."""
+    files = [event.argument(*_SAVES[event.name]) for event in context.trace.calls(*_SAVES)]
+    optimizers = [option for step in loop.steps for option in options_of(step.receiver) if isinstance(option, Obj)]
+    settings = [value for one in optimizers for value in (*one.args[1:], *one.kwargs.values())]
+    return any(carries_rank(value) for value in (*files, *settings))
 
 
 def _reduced(context: Context) -> bool:
