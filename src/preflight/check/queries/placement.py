@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from preflight.check.queries.tensors import graph, operand, operation, within_forward
 from preflight.source.trace import parents_of
-from preflight.source.values import Choice, Known, Obj, Seq, Value, options_of, plain, settle
+from preflight.source.values import Choice, Known, Obj, Seq, Unknown, Value, options_of, plain, settle
 
 if TYPE_CHECKING:
     from preflight.check.context import Context
@@ -49,8 +49,11 @@ def made_at(value: Value | None) -> tuple[Obj, str] | None:
         if not isinstance(value, Obj):
             return None
         name = operation(value) or ""
-        if name == "[]" and value.args and isinstance(plain(value.args[0]), int):
-            picked += 1
+        if name == "[]" and value.args:
+            key = settle(value.args[0])
+            picked += sum(
+                _is_place(one) for one in (key.items if isinstance(key, Seq) and key.kind == "tuple" else (key,))
+            )
         if name in _FACTORIES and value.name.startswith("torch."):
             if picked and _dimensions(value, name) <= picked:
                 return None  # one number of it, which may meet tensors of a GPU
@@ -75,6 +78,14 @@ def made_at(value: Value | None) -> tuple[Obj, str] | None:
 
 def _is_type(value: Value) -> bool:
     return getattr(settle(value), "name", "") in _TYPES
+
+
+def _is_place(key: Value) -> bool:
+    """Whether a key is one number of Python: ``0``, or what a loop counts up."""
+    key = settle(key)
+    if isinstance(key, Unknown) and key.initial is not None and key.reason.startswith("changes "):
+        key = settle(key.initial)
+    return isinstance(key, Known) and type(key.value) is int
 
 
 def _dimensions(obj: Obj, name: str) -> int:

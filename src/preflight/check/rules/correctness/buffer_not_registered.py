@@ -138,6 +138,19 @@ class Net(nn.Module):
         return self.small(x).mean() + self.large(x).mean()
 model = Net().cuda()
 """,
+    """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.scales = nn.Linear(4, 4), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    def forward(self, x):
+        return self.layer(x) * self.scales[0, 0] + sum(self.scales[1][i] for i in range(n))
+model = Net().cuda()
+for x in loader:
+    model(x.cuda()).sum().backward()
+""",
 )
 
 
