@@ -146,6 +146,7 @@ class Feeding:
         self.evaluation: dict[int, list[Frame]] = {}
         self.ambiguous: set[int] = set()
         self._behind = {part for loop in context.reading.loops for part in loop.behind_losses}
+        self._stepping = {id(self.innermost(e)) for e in context.trace.events if _may_step(context, e)}
         for frame in self.frames:
             loaders = self.fed_by(context, frame)
             if not loaders:
@@ -183,22 +184,33 @@ class Feeding:
         return next((f for f in event.context.frames() if f.kind == "loop"), None)
 
     def _kind(self, context: Context, frame: Frame) -> str | None:
-        networks = False
+        """What a loop does with its batches; None where it computes gradients and no step follows, as attacks do."""
+        networks = adds_up = False
         for event in self.inside(frame):
             if trains(context, event) or _is_trainers_step(event, frame):
-                return "training"
-            if event.name != "()" or not is_module(event.receiver):
-                continue
-            if id(event.result) in self._behind and grad_mode(event.context) is not False:
-                return "training"  # what it adds up is what a backward pass begins with, after the loop
-            networks = True
-        return "evaluation" if networks else None
+                return "training" if self._steps(context, frame) else None
+            if event.name == "()" and is_module(event.receiver):
+                networks = True
+                # What it adds up may be what a backward pass begins with, after the loop.
+                adds_up = adds_up or (id(event.result) in self._behind and grad_mode(event.context) is not False)
+        return "training" if adds_up else "evaluation" if networks else None
+
+    def _steps(self, context: Context, frame: Frame) -> bool:
+        """Whether a loop, or what follows it in one around, may change weights; any does where no step is seen at all."""
+        around = [id(f) for f in frame.frames() if f.kind == "loop"]
+        around = around[1:] or [id(None)]
+        return (
+            not self._stepping
+            or any(one in self._stepping for one in around)
+            or any(_may_step(context, event) for event in self.inside(frame))
+        )
 
 
 _BACKWARD = ("torch.autograd.backward", "torch.autograd.grad")
 _TRAINING = frozenset(
     ("backward", "manual_backward", "training_step", "train_step", "train_batch", "train_on_batch", "update_params")
 )
+_STEPS = _TRAINING - {"backward", "manual_backward"} | {"step"}
 _STEPPED = ("optimizer", "scaler", "engine")
 
 
@@ -210,6 +222,16 @@ def trains(context: Context, event: Event) -> bool:
     if event.name in _BACKWARD or last == "backward":
         return True
     return last in _TRAINING and not event.inlined and grad_mode(event.context) is not False
+
+
+def _may_step(context: Context, event: Event) -> bool:
+    """Whether a call may change weights: a step of anything but a schedule, and what is not followed and given an optimizer."""
+    last = event.name.rpartition(".")[2]
+    if last in _STEPS:
+        return context.roles.of(event.receiver) != "scheduler"
+    if event.inlined or event.name.startswith(("torch.", "builtins.")):
+        return False
+    return any(context.roles.of(a) == "optimizer" for a in (*event.args, *event.kwargs.values()))
 
 
 def _is_trainers_step(event: Event, frame: Frame) -> bool:

@@ -206,6 +206,23 @@ for x, y in loader:
     nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(5):
+    for x, y in DataLoader(samples, batch_size=32, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    for x, y in DataLoader(held_out, batch_size=32):
+        x.requires_grad_()
+        nn.functional.cross_entropy(model(x), y).backward()
+        with torch.no_grad():
+            print(model(x + 0.01 * x.grad.sign()).argmax(1) == y)
+""",
 )
 
 
