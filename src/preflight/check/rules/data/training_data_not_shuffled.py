@@ -34,7 +34,7 @@ from preflight.check.queries.loaders import (
     source_loaders,
     training_loaders,
 )
-from preflight.check.queries.tensors import VIEWS, operation, origin
+from preflight.check.queries.tensors import ELEMENTWISE, VIEWS, operand, operation, origin, second
 from preflight.check.rule import Rule
 from preflight.source.trace import provenance
 from preflight.source.values import Func, Known, Obj, Unknown, Value, options_of, settle
@@ -223,6 +223,19 @@ for epoch in range(5):
         with torch.no_grad():
             print(model(x + 0.01 * x.grad.sign()).argmax(1) == y)
 """,
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+x = torch.randn(1000, 3)
+y = 0.5 * torch.sin(x) @ torch.tensor([[1.0], [-2.0], [0.5]]) + 0.1 * torch.randn(1000, 1)
+model = nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for a, b in DataLoader(TensorDataset(x, y, (x.sum(dim=1) > 0).long()), batch_size=32):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(a), b).backward()
+    optimizer.step()
+""",
 )
 
 
@@ -273,6 +286,10 @@ def _ordered(context: Context, loader: Obj) -> bool:
 
 
 _NO_ORDER = frozenset(("rand", "randn", "randint", "randperm", "normal", "bernoulli", "zeros", "ones", "full"))
+_KEEP_NO_ORDER = ELEMENTWISE | {
+    "+", "-", "*", "/", "**", "@", "<", "<=", ">", ">=", "==", "neg", "add", "sub", "mul", "div", "pow", "matmul", "mm",
+    "sum", "mean", "argmax", "sign", "sin", "cos", "gt", "ge", "lt", "le", "eq", "long", "int", "bool",
+}  # fmt: skip
 
 
 def _drawn(dataset: Value | None) -> bool:
@@ -280,7 +297,21 @@ def _drawn(dataset: Value | None) -> bool:
     base = settle(dataset) if dataset is not None else None
     if not isinstance(base, Obj) or base.name != "torch.utils.data.TensorDataset" or not base.args:
         return False
-    return all(operation(origin(arg, VIEWS, items=True)) in _NO_ORDER for arg in base.args)
+    return all(_without_order(arg) for arg in base.args)
+
+
+def _without_order(value: Value | None, depth: int = 0) -> bool:
+    """Whether a tensor holds numbers that were drawn, or what is computed of each of them: a target, say."""
+    made = origin(value, VIEWS, items=True)
+    name = operation(made)
+    if made is None or name in _NO_ORDER:
+        return made is not None
+    if name not in _KEEP_NO_ORDER or depth > 8:
+        return False
+    # What all samples are multiplied by may be written out.
+    given = [settle(one) for one in (operand(made), second(made)) if one is not None]
+    drawn = [one for one in given if not isinstance(one, Known) and operation(one) != "tensor"]
+    return bool(drawn) and all(_without_order(one, depth + 1) for one in drawn)
 
 
 def _chosen(loader: Obj, name: str) -> bool:
