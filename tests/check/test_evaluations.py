@@ -42,6 +42,8 @@ AT_ONCE = "correct += (model(x.cuda()).argmax(1) == y.cuda()).sum().item()"
 NAMED = "out = model(x.cuda()); correct += (out.argmax(1) == y.cuda()).sum().item()"
 DELETED = NAMED + "; del out"
 OVERWRITTEN = "out = model(x.cuda()); out = out.argmax(1); correct += (out == y.cuda()).sum().item()"
+COMPUTED = "out = F.cross_entropy(model(x.cuda()), y.cuda()) / 2; correct += out.item()"
+MEASURED = "out = model(x.cuda()).shape; correct += out[0]"
 UNDER_AUTOCAST = f'with torch.autocast("cuda", dtype=torch.bfloat16): {NAMED}'
 NO_GRAD = f"with torch.no_grad(): {NAMED}"
 GRAPH = 64 * 21_276_672 * 4
@@ -64,13 +66,22 @@ def of_evaluation(report: Report) -> float:
 
 @pytest.mark.parametrize(
     ("body", "graphs"),
-    [(AT_ONCE, 1), (NAMED, 2), (DELETED, 1), (OVERWRITTEN, 1)],
-    ids=["nothing holds it", "a variable holds it", "deleted", "overwritten"],
+    [(AT_ONCE, 1), (NAMED, 2), (DELETED, 1), (OVERWRITTEN, 1), (COMPUTED, 2), (MEASURED, 1)],
+    ids=["nothing holds it", "a variable holds it", "deleted", "overwritten", "a sum holds it", "a size holds nothing"],
 )
 def test_an_evaluation_with_gradients_keeps_its_graph_and_that_of_the_batch_before(
     tmp_path: Path, body: str, graphs: int
 ) -> None:
     assert of_evaluation(checked(tmp_path, body=body)) == pytest.approx(graphs, rel=0.01)
+
+
+def test_a_single_batch_has_none_before(tmp_path: Path) -> None:
+    text = TRAIN.replace("MODE", "model.eval()").replace("BODY", NAMED).replace("FORWARD", PLAIN)
+    folder = 'datasets.ImageFolder("val", fixed)'
+    assert folder in text
+    one = text.replace(folder, "torch.utils.data.TensorDataset(torch.randn(64, 3, 224, 224), torch.zeros(64).long())")
+    (tmp_path / "train.py").write_text(one.replace("TRAINED", "model.parameters()"))
+    assert of_evaluation(analyze(tmp_path / "train.py")) == pytest.approx(1, rel=0.01)
 
 
 def test_without_gradients_it_keeps_no_graph(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 import msgspec
 
 from preflight.check.context import Context
+from preflight.check.queries.counts import length_of
 from preflight.check.queries.evaluations import Evaluation, evaluations_with_gradients
-from preflight.check.queries.kept_graphs import graph_of
+from preflight.check.queries.kept_graphs import PLAIN_ATTRIBUTES, graph_of
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.facts.precision import autocast_of, autocast_unknown
 from preflight.source.trace import Event, provenance
@@ -65,9 +67,12 @@ def _precision(context: Context, call: Event) -> Precision | None:
 
 def _keeps_last(context: Context, evaluation: Evaluation) -> bool:
     """Whether a variable of the loop holds a graph at the end of a pass: Python frees it once the next one is there."""
-    body = evaluation.frame.node
-    if not isinstance(body, ast.For):
+    body, value = evaluation.frame.node, evaluation.frame.value
+    if not isinstance(body, ast.For) or value is None:
         return False
+    batches = length_of(context, value)
+    if not batches.powers and batches.factor <= 1:
+        return False  # all samples in one batch
     last: dict[str, ast.stmt] = {}
     for node in ast.walk(body):
         if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete)):
@@ -75,8 +80,19 @@ def _keeps_last(context: Context, evaluation: Evaluation) -> bool:
             for name in (n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)):
                 if name not in last or _place(last[name]) < _place(node):
                     last[name] = node
-    made = {id(one.value) for one in last.values() if isinstance(one, ast.Assign)}
+    made = {id(call) for one in last.values() if isinstance(one, ast.Assign) for call in _calls(one.value)}
     return any(id(event.node) in made and graph_of(context, event.result) is not None for event in evaluation.inside)
+
+
+def _calls(value: ast.expr) -> Iterator[ast.Call]:
+    """The calls whose results an expression still holds: ``model(x).loss / 2`` holds what the model returned."""
+    if isinstance(value, ast.Call):
+        yield value
+    elif isinstance(value, ast.Subscript) or (isinstance(value, ast.Attribute) and value.attr not in PLAIN_ATTRIBUTES):
+        yield from _calls(value.value)
+    elif isinstance(value, ast.BinOp):
+        yield from _calls(value.left)
+        yield from _calls(value.right)
 
 
 def _place(statement: ast.stmt) -> tuple[int, int]:

@@ -34,7 +34,7 @@ _ENDS = (
     r"|(cuda|distributed|utils|autograd|optim|jit)\.\S+)$"
 )
 _CUTS = frozenset((".item", ".detach", ".tolist", ".numpy"))
-_PLAIN_ATTRIBUTES = frozenset(
+PLAIN_ATTRIBUTES = frozenset(
     ("data", "grad", "shape", "dtype", "device", "requires_grad", "ndim", "is_cuda", "layout", "is_leaf", "names")
 )
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "**", "@", "neg"})
@@ -122,7 +122,7 @@ def _carried(value: Obj) -> Iterator[Value]:
         if value.receiver is not None and not _is_position(value):
             yield value.receiver
     elif value.kind == "attr":
-        if value.name not in _PLAIN_ATTRIBUTES and value.receiver is not None and not is_module(value.receiver):
+        if value.name not in PLAIN_ATTRIBUTES and value.receiver is not None and not is_module(value.receiver):
             yield value.receiver
     elif value.name == "()":
         if value.receiver is not None and is_module(value.receiver):
