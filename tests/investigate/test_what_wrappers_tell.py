@@ -48,7 +48,28 @@ def test_the_last_word_is_of_what_ran_the_program(tmp_path: Path, last: str, cat
 def test_a_program_that_ended_long_before_the_end_of_the_file_was_followed_by_another(tmp_path: Path) -> None:
     ended = "Command exited with non-zero status 1\n"
     assert told(tmp_path, ended + "item scored\n" * 30).state == "crashed"
-    assert told(tmp_path, ended + "item scored\n" * 60).category == "none"
+    assert told(tmp_path, ended + "item scored\n" * 260).category == "none"
+    assert told(tmp_path, ended + _STEPS).category == "none"
+
+
+@pytest.mark.parametrize("before", ["building\n", _STEPS])
+@pytest.mark.parametrize(
+    "end", ["##[error]Process completed with exit code 1.", "make: *** [Makefile:12: train] Error 137"]
+)
+def test_what_cleans_up_behind_a_failure_shows_nothing_that_ran_on(tmp_path: Path, before: str, end: str) -> None:
+    assert (
+        told(tmp_path, f"{before}{end}\nPost job cleanup.\n" + "git config --local --unset-all\n" * 60).category
+        != "none"
+    )
+
+
+def test_a_program_that_tells_of_others_that_it_starts_does_not_end_as_they_do(tmp_path: Path) -> None:
+    ended = "Program exited with code 1\n"
+    assert told(tmp_path, "".join(step + "\n" + ended for step in _STEPS.splitlines())).category == "none"
+    assert told(tmp_path, _STEPS + ended * 4).category == "other"  # nothing was done between them
+    assert (
+        told(tmp_path, (_STEPS + "Command exited with non-zero status 1\n") * 5).category == "other"
+    )  # each start died
 
 
 def test_an_end_that_is_told_is_no_guess_by_the_names_in_its_line(tmp_path: Path) -> None:

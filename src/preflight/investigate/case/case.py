@@ -87,7 +87,7 @@ class Case:
         self.steps: tuple[StepLine, ...] = reading.steps
         self.every_step: tuple[StepLine, ...] = reading.steps
         self.speaking: dict[int, tuple[int, int]] | None = None
-        self.endings: tuple[Ending, ...] = without_passed(without_stopped(reading), reading.files)
+        self.endings: tuple[Ending, ...] = without_passed(without_stopped(reading), reading)
         self._stretches: dict[tuple[int | None, int], tuple[list[int], list[int]]] = {}
 
     def quote(self, hit: Hit) -> Quote:
