@@ -11,6 +11,8 @@ from preflight.vocabulary.log import Raised
 _CELL = re.compile(r"^<ipython-input-|[/\\]ipykernel_\d+[/\\]\d+\.py$|^(?:Cell|Input) In ?\[\d+\]$")
 """How IPython calls the text of a cell in a traceback."""
 _NAME = re.compile(r"^name '(\w+)' is not defined")
+_OF_A_CARD = re.compile(r"\bCUDA error: |\bHIP error: |\b(?:CUBLAS|CUDNN)_STATUS_|\bcuDNN error: ")
+"""What every call says that uses a card, once one of them has broken what the process holds on it: the kernel has to be started anew."""
 _INSTALLS = ("environment.packages-do-not-resolve",)
 """What a cell that installs packages prints where it fails: no exception, and the cells behind it run all the same."""
 _NOT_PARSED = "usercode.syntax"
@@ -25,7 +27,8 @@ def of_a_cell(raised: Raised) -> bool:
 def without_earlier_cells(case: Case, failing: Sequence[Event], recovered: list[Event]) -> list[Event]:
     """Return what failed without what ended a cell before the last one that failed: it was mended, or done without.
 
-    A name that is missing because the cell which was to make it had failed is a consequence, and its cell is not the last.
+    A name that is missing because the cell which was to make it had failed is a consequence, and so is what a card says again that
+    was broken before: their cells are not the last.
     """
     earlier: list[Event] = []
     for file, chains in by_file(_chains(case), lambda one: one[-1].hit.file).items():
@@ -62,7 +65,14 @@ def _last(chains: Sequence[Sequence[Raised]]) -> int:
     """Return which cell is the last that failed by itself, of those of a file in their order."""
     cells = [chain[-1] for chain in chains]
     for place in range(len(cells) - 1, 0, -1):
-        lacks = _NAME.match(cells[place].message) if cells[place].exception == "NameError" else None
-        if lacks is None or not any(re.search(rf"\b{lacks[1]}\b", one.frames[0].code) for one in cells[:place]):
+        if not _follows(cells[place], cells[:place]):
             return place
     return 0
+
+
+def _follows(one: Raised, before: Sequence[Raised]) -> bool:
+    """Return whether what ended a cell is a consequence of what had ended one of those before it."""
+    lacks = _NAME.match(one.message) if one.exception == "NameError" else None
+    if lacks is not None:
+        return any(re.search(rf"\b{lacks[1]}\b", other.frames[0].code) for other in before)
+    return _OF_A_CARD.search(one.message) is not None and any(_OF_A_CARD.search(other.message) for other in before)
