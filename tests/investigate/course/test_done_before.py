@@ -12,6 +12,7 @@ _STEPS = "".join(
     f"2026-02-11 09:00:{step:02d},000 - trainer - INFO - epoch {step} loss {1 / (step + 1):.4f}\n" for step in range(30)
 )
 _DONE = "2026-02-11 09:01:00,000 - trainer - INFO - Training finished in 60 s\n"
+_BUILDS = "building the model\n"
 _ASKED = "2026-02-11 09:30:00,000 - metrics - INFO - received SIGTERM, shutting down the metrics server\n"
 _UNTOLD = "2026-02-11 09:01:02,000 - notifier - ERROR - Could not send the mail: [Errno 111] Connection refused\n"
 _CAUGHT = """\
@@ -23,6 +24,7 @@ Traceback (most recent call last):
     raise ConnectionError(url)
 ConnectionError: nobody answers at hooks.example
 """
+_OF_MEMORY = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
 _SAVED = "2026-02-11 09:01:09,000 - trainer - INFO - the table is at out/table.csv\n"
 _OF_HYDRA = """\
 Error executing job with overrides: ['size=small']
@@ -56,6 +58,11 @@ ValueError: I/O operation on closed file.
         (_DONE + _ASKED, True),
         (_DONE + _UNTOLD, True),
         (_DONE + _CAUGHT + _SAVED, True),
+        (_DONE + "^C\n", True),
+        ("^C\n", False),
+        (_DONE + _CAUGHT.replace("ConnectionError: nobody answers at hooks.example", _OF_MEMORY) + _SAVED, False),
+        (_CAUGHT + ">>> Pipeline finished.\n", False),  # which what runs the steps says of whatever they did
+        (_UNCAUGHT + "Pipeline complete!\n", False),
         (_DONE + _CAUGHT, False),  # it may have ended of it
         (_DONE + _OF_HYDRA, False),
         (_ATEXIT, True),
@@ -71,3 +78,9 @@ ValueError: I/O operation on closed file.
 def test_what_is_told_behind_the_end_ended_nothing(tmp_path: Path, behind: str, well: bool) -> None:
     (tmp_path / "run.log").write_text(_STEPS + behind)
     assert (diagnose(tmp_path).incident.category == "none") is well
+
+
+def test_a_pipeline_that_is_through_may_be_a_part_of_what_is_run(tmp_path: Path) -> None:
+    for behind, state in ((_BUILDS * 2, "ended"), (_BUILDS * 8, "unknown"), (_BUILDS + _ASKED, "crashed")):
+        (tmp_path / "run.log").write_text("reading\n>>> Pipeline complete.\n" + behind)
+        assert diagnose(tmp_path).incident.state == state

@@ -22,6 +22,9 @@ from preflight.vocabulary.signature import Signature
 
 # So many lines behind the one that says that a checkpoint is written, what breaks off breaks it off.
 _NEAR = 3
+_OF_A_PART = "progress.pipeline-complete"
+"""What is said of a part of a program as well: the whole is done where nearly nothing follows."""
+_LAST_WORDS = 5
 _LISTED = re.compile(r"^[\s│|]*(?:-{2,}> ?|❱ ?)?\s*\d+ ")
 """A line of a program with its number, as notebooks and ``rich`` show it around a frame."""
 # So many lines below a harmless one are explained by it.
@@ -87,6 +90,11 @@ def _tell_nothing(case: Case) -> set[tuple[str, Place]]:
     raised = [one for one in case.reading.raised if one.exception]
     # What an exception says of a beginning or an end is no sign of either.
     found: set[tuple[str, Place]] = {("progress", one.hit.place) for one in raised}
+    found |= {
+        ("progress", hit.place)
+        for hit in case.reading.hits
+        if hit.signature == _OF_A_PART and case.lines_behind(hit) > _LAST_WORDS
+    }
     for one in raised:
         # What a library calls and what fails is a cause, though a launcher ends with the same words.
         if one.exception.endswith("CalledProcessError") and meaning_of(one).role == "root":

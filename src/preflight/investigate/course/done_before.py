@@ -6,11 +6,18 @@ from collections.abc import Mapping
 
 from preflight.investigate.case.case import Case, Event
 from preflight.investigate.cause.exceptions import REPEATED
-from preflight.investigate.course.last_lines import caught_by_the_program, is_end
+from preflight.investigate.course.cells import OF_A_CARD
+from preflight.investigate.course.last_lines import caught_by_the_program, is_done
 from preflight.investigate.course.outlived import only_said
+from preflight.source.logs.wrappers import WRAPPER
+from preflight.vocabulary.log import Ending
 
-_PUTS_AWAY = ("end.sigterm", "end.keyboard", "end.terminated-alone", "exception.KeyboardInterrupt")
+_PUTS_AWAY = ("end.sigterm", "end.keyboard", "end.terminated-alone", "exception.KeyboardInterrupt", "exit.interrupted")
 """Words of a program that is asked to end; a scheduler's are not among them, as its word stands where the job hung as well."""
+_TYPED = -2
+"""The code of an end of which a terminal shows that Control-C was pressed."""
+_AS_WELL = ("network", "data", "environment", "checkpoint", "usercode", "other")
+"""What may be raised and caught where a program tells others what it did; what a card says is of more work that it did."""
 _BEGINS = ("start", "resume", "restart")
 
 
@@ -20,9 +27,9 @@ def without_what_is_behind(case: Case, failing: list[Event]) -> list[Event]:
     Behind it a program is asked to end, as a server or a window that it left open, or says that it could not tell anybody of what
     it did. What is raised there and not caught is a failure, and so is everything where a process ended with an error.
     """
-    if not failing or any(ending.code for ending in case.endings):
+    done = _done_at(case) if failing else {}
+    if not done or any(ending.code and not _closed(ending, done) for ending in case.endings):
         return failing
-    done = _done_at(case)
     return [event for event in failing if not _put_away(case, event, done)]
 
 
@@ -30,7 +37,7 @@ def _done_at(case: Case) -> Mapping[int, int]:
     """Return for each file where a run says for the last time that it is done, if no step and no start stands behind it."""
     found: dict[int, int] = {}
     for event in case.events:
-        if is_end(event):
+        if is_done(event):
             found[event.hit.file] = max(event.hit.line, found.get(event.hit.file, 0))
     for event in case.events:
         file, line = event.hit.file, event.hit.line
@@ -39,6 +46,17 @@ def _done_at(case: Case) -> Mapping[int, int]:
     return {
         file: line for file, line in found.items() if not any(one.line > line for one in case.steps_in.get(file, ()))
     }
+
+
+def _closed(ending: Ending, done: Mapping[int, int]) -> bool:
+    """Return whether a person closed what a program had left open behind its end."""
+    typed = ending.teller == WRAPPER and ending.code == _TYPED
+    return (
+        typed
+        and ending.file is not None
+        and ending.line is not None
+        and ending.line > done.get(ending.file, ending.line)
+    )
 
 
 def _put_away(case: Case, event: Event, done: Mapping[int, int]) -> bool:
@@ -56,6 +74,8 @@ def _put_away(case: Case, event: Event, done: Mapping[int, int]) -> bool:
 def _caught(case: Case, event: Event) -> bool:
     """Return whether the program caught an exception, printed it and said more; Hydra and Ray print theirs as if it had."""
     file, line = event.hit.place
+    if event.category not in _AS_WELL or OF_A_CARD.search(event.hit.text):
+        return False
     if len(case.people.seen) > 1 or not any(one.exception and one.hit.place == (file, line) for one in case.raised):
         return False
     if any(one.first.file == file and REPEATED.search(one.first.text) for one in case.reading.unknown):

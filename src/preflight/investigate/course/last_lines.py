@@ -13,6 +13,8 @@ _OF_PYTHON = re.compile(
     r"[/\\]lib(?:64)?[/\\]python\d[\d.]*[/\\]|^<frozen |\\[Ll]ib\\(?:multiprocessing|concurrent|asyncio|threading|runpy)\b"
 )
 """On Windows its modules lie in `Lib` itself, in a folder of any name."""
+_WHATEVER_FAILED = ("progress.pipeline-complete",)
+"""What runs one step after the other says so at their end, whether each of them did what it should or not."""
 _FAILING = ("root", "cascade", "confirmation", "teardown")
 
 
@@ -32,7 +34,7 @@ class LastLines:
             told = self._told.setdefault(file, {})
             kind = (event.id, event.role, event.category)
             told[kind] = max(line, told.get(kind, line))
-            if is_end(event):
+            if is_done(event):
                 self._end(event)
 
     def _end(self, event: Event) -> None:
@@ -83,6 +85,11 @@ class LastLines:
 def is_end(event: Event) -> bool:
     """Return whether an event is a word of a run that is done."""
     return event.signature is not None and event.signature.marks == "end"
+
+
+def is_done(event: Event) -> bool:
+    """Return whether an event is a word of a run that is done, and did what it should."""
+    return is_end(event) and event.id not in _WHATEVER_FAILED
 
 
 def stays_in_a_library(raised: Raised) -> bool:
