@@ -9,6 +9,7 @@ import pytest
 from preflight.investigate.diagnose import diagnose
 from preflight.vocabulary.incident import Incident
 
+_FULL = "ERROR: could not write the checkpoint: No space left on device\n"
 _STEPS = "".join(f"step {step} loss {4 / (step + 2):.4f}\n" for step in range(50))
 
 
@@ -82,4 +83,5 @@ def test_what_a_program_only_printed_again_and_again_does_not_end_it_the_last_ti
     lines = [line + "\n" for line in _STEPS.splitlines()]
     often = "".join(line + (said if at % 7 == 0 else "") for at, line in enumerate(lines))
     assert told(tmp_path, often).category == "none"
+    assert told(tmp_path, often.replace(said, _FULL) + _FULL).category == "checkpoint"
     assert told(tmp_path, _STEPS + said).category != "none"

@@ -276,6 +276,14 @@ def test_the_folder_in_which_a_disk_is_mounted_says_nothing_of_a_program(path: s
         ("RuntimeError", "the server returned status 404", "train.py", ("usercode", "root")),
         ("RuntimeError", "ninja failed with exit code 1", "/env/torch/utils/cpp_extension.py", ("compile", "root")),
         ("KeyError", "exited with code 1", "train.py", ("usercode", "root")),
+        ("RuntimeError", "the build failed with non-zero status 2", "train.py", ("other", "teardown")),
+        (
+            "RuntimeError",
+            "cuInit failed with error code 100",
+            "train.py",
+            ("usercode", "root"),
+        ),  # no program that ended
+        ("RuntimeError", "reduce failed with status 2", "train.py", ("usercode", "root")),
     ],
 )
 def test_what_only_tells_how_another_program_ended_is_no_cause(

@@ -139,10 +139,12 @@ _OF_RAY = re.compile(r"\bRayTaskError\(([A-Za-z_]\w*)\):")
 _IN_ITS_WORDS = re.compile(r"(KeyboardInterrupt)(?:: ?(?:<EMPTY MESSAGE>)?)?\s*(?:\n|$)")
 """What pybind11 makes of an interrupt that comes while a module of C++ is loaded: a RuntimeError that says nothing else."""
 _ONLY_A_CODE = re.compile(
-    r"(?i)^[^:\n]{0,120}\b(?:exited|ended|failed|returned|terminated|finished|died)(?: with)?(?: an?)?(?: (?:non-?zero|error|bad))?"
-    r"(?: exit| return)?[ -]?(?:status|code|returncode)\b[ :=]{1,3}-?(?:1?\d{1,2}|2[0-4]\d|25[0-5])\.?$"
+    r"(?i)^[^:\n]{0,120}\b(?:exited(?: with)?(?: an?)?(?: (?:non-?zero|error|bad))?(?: exit| return)?"
+    r"|(?:ended|failed|returned|terminated|finished|died)(?: with)?(?: an?)?(?: (?:non-?zero|bad))?(?: exit| return| non-?zero))"
+    r"[ -]?(?:status|code)\b[ :=]{1,3}-?(?:1?\d{1,2}|2[0-4]\d|25[0-5])\.?$"
 )
-"""What a program raises of another one that it started, of which it knows no more than the code; those of HTTP are larger."""
+"""What a program raises of another one that it started, of which it knows no more than the code; those of HTTP are larger, and what a
+library calls fails with a code that is no exit."""
 _PLAIN = ("RuntimeError", "Exception", "ValueError", "OSError", "SystemError", "ChildProcessError")
 _CLASS = r"(?:[A-Za-z_]\w*\.)*_*[A-Z]\w*"
 _RAISES = re.compile(rf"^raise (?P<name>{_CLASS})(?:\(\s*(?:[rf]{{0,2}}['\"](?P<said>[^'\"]*))?|$)")

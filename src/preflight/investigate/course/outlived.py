@@ -23,6 +23,8 @@ _OF_A_TREND = ("numerical", "preemption", "other", "none")
 """What a run that went wrong for long may end in as well."""
 _DONE_WITHOUT = ("environment", "checkpoint", "data", "usercode", "compile", "none")
 """What a program can do without; a word that it shall end, a number that is none and a connection that is lost stay what they are."""
+_PASSES = ("environment", "data", "usercode", "compile", "none")
+"""What of it may go wrong to the end, too: without a checkpoint, as where a disk is full, a program runs on and its work is lost."""
 _SHARES = re.compile(r"[/\\]multiprocessing[/\\]resource_sharer\.py$")
 _WITHOUT_CARDS = re.compile(r"UserWarning: CUDA initialization: ")
 """How PyTorch tells a program that asks whether there are cards that it cannot use them; what goes on does so without."""
@@ -141,7 +143,8 @@ def passed_as_before(progress: Progress, failing: list[Event], recovered: list[E
 def without_repeated(case: Case, failing: list[Event], recovered: Sequence[Event]) -> list[Event]:
     """Return what failed without what a program only printed and went on behind again and again: the log ends there, and not it.
 
-    What is left out is something that a program can do without, and nothing that was raised; no process may have ended with an error.
+    What is left out is something that a program can do without to its end, and nothing that was raised; no process may have ended
+    with an error.
     """
     if any(ending.code for ending in case.endings):
         return failing
@@ -151,7 +154,7 @@ def without_repeated(case: Case, failing: list[Event], recovered: Sequence[Event
     return [
         event
         for event in failing
-        if event.category not in _DONE_WITHOUT
+        if event.category not in _PASSES
         or event.raised is not None
         or event.place in raised
         or counts[event.id, event.hit.file, event.rank] < _AGAIN_AND_AGAIN
