@@ -46,6 +46,24 @@ def test_the_rank_that_waited_at_another_line_is_the_suspect(tmp_path: Path) -> 
     assert any("stood at /workspace/train.py:171" in one.text for one in incident.culprit.reasons)
 
 
+def test_who_stands_elsewhere_in_a_call_of_another_group_may_have_come_to_its_own(tmp_path: Path) -> None:
+    made = [step(number) for number in range(1, 12)]
+    for mine, culprit in (("reduce(values, group=shards)", ()), ("reduce(sums, group=columns)", (2,))):
+        logs = {}
+        for rank in range(4):
+            code = mine if rank == 2 else "reduce(values, group=columns)"
+            lines = raised(171 if rank == 2 else 140, WAITED)
+            logs[f"rank{rank}.log"] = [*made, *(line.replace("reduce(values)", code) for line in lines)]
+        assert judged(tmp_path, logs).culprit.ranks == culprit
+
+
+def test_who_has_no_line_in_an_excerpt_is_no_suspect(tmp_path: Path) -> None:
+    told = [f"[rank{rank}]: {line}" for rank in (0, 1, 3) for line in raised(140, WAITED)]
+    assert judged(tmp_path, {"run.log": told}).culprit.ranks == ()
+    counted = [f"[rank{rank}]: {step(number)}" for number in range(1, 12) for rank in (0, 1, 3)]
+    assert judged(tmp_path, {"run.log": counted + told}).culprit.ranks == (2,)
+
+
 def test_stages_that_wait_at_lines_of_their_own_point_to_nobody(tmp_path: Path) -> None:
     made = [step(number) for number in range(1, 12)]
     logs = {f"rank{rank}.log": [*made, *raised(140 + rank // 2, WAITED)] for rank in range(4)}
