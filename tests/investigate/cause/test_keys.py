@@ -92,6 +92,22 @@ def test_a_module_that_a_folder_of_its_own_lacks_is_none_that_could_be_installed
     assert told(tmp_path, frames, f"ModuleNotFoundError: No module named '{module}'") == category
 
 
+def test_a_module_of_its_own_is_not_said_to_be_a_package_to_install(tmp_path: Path) -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/job/train.py", line 3, in <module>\n    from parts.a import A\n'
+        '  File "/job/parts/a.py", line 3, in <module>\n    from parts.b import B\n'
+        "ModuleNotFoundError: No module named 'parts.b'\n"
+    )
+    (tmp_path / "run.log").write_text(text)
+    incident = diagnose(tmp_path).incident
+    assert incident is not None
+    assert "not installed" not in incident.headline
+    assert incident.hypotheses[0].category == "usercode"
+    assert not any("install" in one.remedy for one in incident.remedies)
+    (tmp_path / "run.log").write_text(text + "".join(f"step {at} loss {4 / (at + 2):.3f}\n" for at in range(30)))
+    assert diagnose(tmp_path).incident.category == "none"
+
+
 @pytest.mark.parametrize(
     ("path", "category"),
     [("sklearn/metrics/_classification.py", "usercode"), ("sklearn/linear_model/_base.py", "data")],

@@ -8,6 +8,7 @@ from itertools import accumulate
 from math import isfinite
 
 from preflight.investigate.case.case import Case, Event, by_file
+from preflight.investigate.case.own_module import OWN_MODULE
 from preflight.investigate.cause.exceptions import REPEATED
 from preflight.investigate.course.bad_ends import BadEnds
 from preflight.investigate.course.evaluations import never_finite
@@ -40,7 +41,7 @@ _LONG = 200
 _SAVED = "progress.checkpoint-saved"
 _DONE = (_SAVED, "progress.evaluation", "progress.results-saved", "progress.epoch-took")
 """What is told of work that was done, with or without a number of its step."""
-_OF_A_START = ("environment.missing-module", "environment.import-name", "usercode.syntax")
+_OF_A_START = ("environment.missing-module", OWN_MODULE, "environment.import-name", "usercode.syntax")
 _OF_CONDA = "environment.conda"
 """What conda says in a shell that it was not set up in; a program that needs no environment of it runs as well."""
 _GRACE = 60.0

@@ -1,0 +1,40 @@
+"""A module that a program looks for in a folder of its own, told apart from a package that is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from preflight.investigate.case.case import Event
+from preflight.investigate.cause.keys import lacks_its_own_module
+from preflight.vocabulary.log import Place, Raised
+from preflight.vocabulary.signature import Cause, Signature
+
+_MISSING = "environment.missing-module"
+OWN_MODULE = "usercode.own-module-missing"
+_OWN = Signature(
+    id=OWN_MODULE,
+    title="The program imports a module that a folder of its own does not have",
+    category="usercode",
+    role="root",
+    literals=("No module named",),
+    causes=(
+        Cause("module-left-out", "The file was moved, renamed or not put under version control", 0.7, "usercode"),
+        Cause("folder-shadowed", "Another folder of that name comes first on the path of Python", 0.3, "usercode"),
+    ),
+    next=(
+        "Look for the file in the folder of the program, and whether git ignores it (`git check-ignore -v FILE`).",
+        "Print `__path__` of the folder that is named: it may be another one of the same name.",
+    ),
+    match=("No module named",),
+    no_match=("",),
+)
+
+
+def of_own_module(event: Event, raised: Mapping[Place, Raised]) -> Event:
+    """Return an event as what it is where a program lacks a module of its own: nothing that is to be installed."""
+    one = raised.get(event.place) if event.id == _MISSING else None
+    if one is None or not lacks_its_own_module(one):
+        return event
+    return msgspec.structs.replace(event, id=OWN_MODULE, title=_OWN.title, category=_OWN.category, signature=_OWN)
