@@ -50,7 +50,9 @@ def test_a_cell_that_fails_for_a_name_that_an_earlier_one_was_to_make_is_its_con
 
 def test_a_card_that_was_broken_by_an_earlier_cell_says_nothing_new(tmp_path: Path) -> None:
     broke = raised("Cell In[4], line 1", "fit()", "RuntimeError: CUDA error: device-side assert triggered")
-    again = raised("Cell In[5], line 1", "net.cuda()", "RuntimeError: CUDA error: an illegal memory access was encountered")
+    again = raised(
+        "Cell In[5], line 1", "net.cuda()", "RuntimeError: CUDA error: an illegal memory access was encountered"
+    )
     assert told(tmp_path, broke + again).signature == "usercode.device-assert"
     assert told(tmp_path, broke + again + FILE).category == "data"
 

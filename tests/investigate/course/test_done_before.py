@@ -26,6 +26,13 @@ ConnectionError: nobody answers at hooks.example
 """
 _OF_MEMORY = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
 _SAVED = "2026-02-11 09:01:09,000 - trainer - INFO - the table is at out/table.csv\n"
+_TESTS = """\
+2026-02-11 09:01:02,000 - trainer - INFO - reading what is to be tested
+Traceback (most recent call last):
+  File "/job/score.py", line 12, in test
+    rows = read(path)
+FileNotFoundError: [Errno 2] No such file or directory: '/data/test.csv'
+"""
 _OF_HYDRA = """\
 Error executing job with overrides: ['size=small']
 Traceback (most recent call last):
@@ -63,6 +70,8 @@ ValueError: I/O operation on closed file.
         (_DONE + _CAUGHT.replace("ConnectionError: nobody answers at hooks.example", _OF_MEMORY) + _SAVED, False),
         (_CAUGHT + ">>> Pipeline finished.\n", False),  # which what runs the steps says of whatever they did
         (_UNCAUGHT + "Pipeline complete!\n", False),
+        (_DONE + _TESTS + "giving up\n", False),
+        (_DONE + _TESTS + "Results saved to out/scores.csv\n", True),
         (_DONE + _CAUGHT, False),  # it may have ended of it
         (_DONE + _OF_HYDRA, False),
         (_ATEXIT, True),
