@@ -1,4 +1,4 @@
-"""Training scripts of the sizes that people train, and what one H200 measured of them."""
+"""Training scripts of the sizes that people train, and what one H200 and one H100 measured of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 PROGRAMS = Path(__file__).parents[1] / "benchmarks" / "gpu" / "programs"
-MEASURED: dict[str, Any] = {
-    row["name"]: row
-    for row in tomllib.loads((PROGRAMS.parent / "measured.toml").read_text(encoding="utf-8"))["workload"]
-}
+
+
+def _measured(name: str) -> dict[str, Any]:
+    rows = tomllib.loads((PROGRAMS.parent / name).read_text(encoding="utf-8"))["workload"]
+    return {row["name"]: row for row in rows}
+
+
+MEASURED = _measured("measured.toml")
+MEASURED_H100 = _measured("measured_h100.toml")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.measured_on_a_gpu import MEASURED, PROGRAMS
+from tests.measured_on_a_gpu import MEASURED, MEASURED_H100, PROGRAMS
 
 from preflight import analyze
 from preflight.vocabulary.memory import MemoryEstimate
@@ -53,6 +53,16 @@ def test_what_an_h200_measured_lies_within_what_is_read(name: str) -> None:
     assert memory is not None
     assert memory.peak_bytes is not None
     assert memory.peak_bytes.low <= MEASURED[name]["allocated"] <= memory.peak_bytes.high
+
+
+@pytest.mark.parametrize("name", [
+    "clip", "gpt2_autocast", "neox_momentum", "qwen_half_b", "segmenter", "small_gpt", "torchvision_resnet50",
+])  # fmt: skip
+def test_what_an_h100_measured_lies_within_what_is_read(name: str) -> None:
+    memory = analyze(PROGRAMS / f"{name}.py", gpu="h100").memory
+    assert memory is not None
+    assert memory.peak_bytes is not None
+    assert memory.peak_bytes.low <= MEASURED_H100[name]["allocated"] <= memory.peak_bytes.high
 
 
 @pytest.mark.parametrize(

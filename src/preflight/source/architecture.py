@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from preflight.source.known_models import spec_of
 from preflight.source.layers import Leaf, Network
+from preflight.source.routed_experts import Routed, routed_experts
 from preflight.source.trace import comes_from_any
 from preflight.source.values import Obj, plain, settle
 from preflight.vocabulary.model import ModelSpec
@@ -60,7 +61,11 @@ def _width(leaf: Leaf, position: int, name: str) -> int | None:
 def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | None:
     """A transformer, or nothing: other networks need their shapes, which a dry run gives."""
     linears = [leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Linear"]
-    blocks = _blocks(network, linears)
+    routed = routed_experts(reading, network) if network.total is not None else None
+    experts = _experts(network, linears, routed) if routed is not None else {}
+    if isinstance(experts, str):
+        return ModelSpec(family="other", parameters=network.total, activation_reason=experts)
+    blocks = experts.pop("blocks", None) or _blocks(network, linears)
     if network.total is None or blocks is None or not _attends(reading, network):
         return _other(reading, network)
     layers, hidden, ffn, gated = blocks
@@ -78,7 +83,7 @@ def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | 
         return _other(reading, network)
     positions = min((n for n, _ in tables if n != vocab), default=None)
     heads = _heads(reading, network, hidden)
-    return ModelSpec(
+    spec = ModelSpec(
         family="transformer_decoder" if head else "transformer_encoder",
         parameters=network.total,
         layers=layers,
@@ -96,6 +101,38 @@ def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | 
         dropout=_dropout(network),
         activation_reason=None if heads else "no place tells into how many heads the attention is split",
     )
+    return msgspec.structs.replace(spec, **experts)
+
+
+def _experts(network: Network, linears: list[Leaf], routed: Routed) -> dict[str, Any] | str:
+    """What experts change of an architecture, with its blocks; in words what is not known of them."""
+    own = {id(leaf) for leaf in routed.leaves}
+    # What stands beside the list, in the module that holds it, is passed by every token.
+    beside = tuple(f"{module}." for holder in routed.holders if (module := holder.rpartition(".")[0]))
+    shared = [leaf for leaf in linears if id(leaf) not in own and beside and leaf.path.startswith(beside)]
+    apart = own | {id(leaf) for leaf in shared}
+    expert = _blocks(network, [leaf for leaf in linears if id(leaf) in own])
+    always = _blocks(network, shared)
+    dense = _blocks(network, [leaf for leaf in linears if id(leaf) not in apart])
+    if routed.per_token is None:
+        return "into how many experts a token goes is not known"
+    number, holders = routed.number, len(routed.holders)
+    if expert is None or expert[0] != number * holders or (always is not None and always[0] % holders):
+        return "what the experts of a block are made of was not recognised"
+    _, hidden, width, gated = expert
+    common = always[0] // holders * always[2] if always is not None else 0
+    if common % width or any(other is not None and other[1] != hidden for other in (always, dense)):
+        return "the widths of the experts and of what stands beside them do not go together"
+    plain_layers, ffn = (dense[0], dense[2]) if dense is not None else (0, width)
+    return {
+        "blocks": (holders + plain_layers, hidden, ffn, gated),
+        "family": "moe",
+        "experts": number,
+        "experts_per_token": routed.per_token,
+        "shared_experts": common // width,
+        "expert_ffn": width,
+        "dense_layers": plain_layers,
+    }
 
 
 def _other(reading: Reading, network: Network) -> ModelSpec | None:

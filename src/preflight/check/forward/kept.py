@@ -56,7 +56,8 @@ def with_activations(reading: Reading, facts: dict[str, Fact], spec: ModelSpec, 
         reason = reason or flow.reason
     if reason is None and not isinstance(size, int) and (channels := channels_of(network)) is not None:
         return _of_usual_images(spec, list(_usual(reading, calls, channels, samples, frozen, casts)), samples)
-    return msgspec.structs.replace(spec, activation_reason=reason or "the shape of the model's input is not known")
+    known = spec.activation_reason or reason  # what the layers alone do not tell says more than where a chain breaks
+    return msgspec.structs.replace(spec, activation_reason=known or "the shape of the model's input is not known")
 
 
 def together(
