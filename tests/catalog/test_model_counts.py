@@ -213,5 +213,8 @@ def test_the_formula_is_exact_for_drawn_configurations(model_type: str) -> None:
             with torch.device("meta"):
                 model = offered(config)
             assert spec.parameters == held(model), (offered.__name__, drawn)
+            encoder = getattr(getattr(model, "model", model), "encoder", None)
+            if spec.encoder_parameters is not None and encoder is not None:
+                assert spec.encoder_parameters == held(encoder), (offered.__name__, drawn)
             compared += 1
     assert compared >= 4

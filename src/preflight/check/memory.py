@@ -129,6 +129,8 @@ def _within_bounds(
         if least.fits == "no":
             return least if frozen else msgspec.structs.replace(found, oom=least.oom)
     assumed = ALL_TRAINED if frozen else found.assumed
+    if frozen:
+        found = _down_to_nothing_trained(found, model, run, parallel, device)
     if found.fits != "no":
         return msgspec.structs.replace(found, assumed=assumed)
     reason = (
@@ -137,6 +139,23 @@ def _within_bounds(
         else "how much of the networks' activations is alive at once is not known; all together would not fit"
     )
     return msgspec.structs.replace(found, fits="unknown", p_fit=None, oom=None, reason=reason, assumed=assumed)
+
+
+def _down_to_nothing_trained(
+    found: MemoryEstimate, model: ModelSpec, run: RunSpec, parallel: ParallelDims, device: Device
+) -> MemoryEstimate:
+    """Let the intervals of a figure for a run that trains all reach down to one that trains nothing: its own lies between."""
+    from preflight.cost.memory import estimate_memory
+
+    nothing = msgspec.structs.replace(run, finetune="frozen", trainable_parameters=0)
+    least = estimate_memory(model, nothing, parallel, device.gpu, device.capacity_bytes)
+    changes: dict[str, object] = {}
+    for name in ("peak_bytes", "reserved_bytes", "device_bytes"):
+        most, fewest = getattr(found, name), getattr(least, name)
+        if most is not None and fewest is not None:
+            changes[name] = msgspec.structs.replace(most, low=min(most.low, fewest.low))
+    words = "how many parameters are trained is not known: the interval reaches down to a run that trains none"
+    return msgspec.structs.replace(found, how=(*found.how, words), **changes)
 
 
 def _at_least(

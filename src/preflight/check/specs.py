@@ -77,6 +77,7 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
         recompute="full" if _checkpoints(reading) else "none",
         stack=cast(Any, _stack(reading)),
         trainable_parameters=trainable if isinstance(trainable, int) else None,
+        frozen_blocks=value("model.frozen_blocks"),
         frozen_beside=float(value("model.frozen_beside") or 0),
         logits_upcast=_upcasts(reading),
         loss_compiled=_stack(reading) == "compile" and loss_compiled(reading),

@@ -97,7 +97,11 @@ def _forward(model: ModelSpec, run: RunSpec, parallel: ParallelDims, share: Shar
         loss = loss_bytes(model, run, parallel, recipe, activations.tokens)
         loss = loss if share.last is True else loss.scaled(where(share.last, 1.0, 0.0))
     # Quantised matrices are unpacked in the type of the product, each time anew: autocast has the adapters to cast.
-    casts = recipe.cast * (share.trainable if run.finetune == "qlora" else share.matrices)
+    # Autocast keeps copies only of what gets a gradient: the matrices of a frozen part are cast anew each time.
+    cast = share.matrices
+    if run.frozen_blocks is not None:
+        cast = smaller(cast, share.trainable)
+    casts = recipe.cast * (share.trainable if run.finetune == "qlora" else cast)
     return Forward(activations=activations, loss=loss, casts=casts)
 
 

@@ -131,7 +131,7 @@ def activations_of(
     )
     tokens, keys = batch * length / parallel.cp, length
     block = block_bytes(model, layout)
-    layers = (model.layers or 0) * share.layers
+    layers = _keeping(model, run) * share.layers
     flying = in_flight(parallel, share.index, micro_batches)
     alive = 1 - recomputed_share(model, run) if run.recompute == "full" else 1.0
     total, rebuilt, kind = _recomputed(model, run, layout, block, tokens, keys, layers * flying)
@@ -251,8 +251,10 @@ def _encoder_decoder(model: ModelSpec, run: RunSpec, layout: Layout, share: Shar
     # Keys and values of cross attention have the source's length; self attention sees the target, cross the source.
     cross_keys = 2 * layout.matmul * (queries if layout.expanded else keys) / layout.tensor
     dec = (decoder.saved - cross_keys + behind_square * (target + source)) * batch * target
-    dec += cross_keys * batch * source
-    layers = (model.layers or 0) * share.layers
+    # Under autocast each block casts what the encoder made once for its keys and once for its values.
+    copies = 2 * layout.matmul * float(model.hidden or 0) if layout.recast and layout.trained else 0.0
+    dec += (cross_keys + copies) * batch * source
+    layers = _keeping(model, run) * share.layers
     behind = decoder_depth(model) * share.layers
     rebuilt, total = 0.0, enc * layers + dec * behind
     if run.recompute == "full":
@@ -262,10 +264,11 @@ def _encoder_decoder(model: ModelSpec, run: RunSpec, layout: Layout, share: Shar
     elif run.recompute == "selective":
         squares = encoder.square * source**2 * layers + behind_square * (target**2 + source * target) * behind
         total -= batch * squares
-    total += norm_bytes(model, layout) * batch * (source + target)
+    ends = target if run.frozen_blocks == model.layers else source + target
+    total += norm_bytes(model, layout) * batch * ends
     total += layout.matmul * float(model.hidden or 0) * batch * target + 8.0 * batch * (source + target)
     if layout.dropout:
-        total += 2 * layout.mask * float(model.hidden or 0) * batch * (source + target)
+        total += 2 * layout.mask * float(model.hidden or 0) * batch * ends
     longest = max(source, target)
     working = larger(encoder.working, decoder.working)
     working_square = larger(encoder.working_square, decoder.working_square)
@@ -277,10 +280,21 @@ def _encoder_decoder(model: ModelSpec, run: RunSpec, layout: Layout, share: Shar
         inference=(working + square * longest + 2 * encoder.entry) * batch * longest,
         source="architecture",
         how=f"activations: {layers:g} encoder and {behind:g} decoder blocks over {source:g} and {target:g} tokens"
+        f"{_frozen_in_words(run)}"
         if isinstance(total, float)
         else "",
         tokens=batch * target,
     )
+
+
+def _keeping(model: ModelSpec, run: RunSpec) -> int:
+    """Return how many blocks keep something: not those at the front that are frozen with all that stands before them."""
+    return max((model.layers or 0) - (run.frozen_blocks or 0), 0)
+
+
+def _frozen_in_words(run: RunSpec) -> str:
+    """Return how many blocks keep nothing, where there are any."""
+    return f", {run.frozen_blocks} frozen ones keep nothing" if run.frozen_blocks else ""
 
 
 def _written(model: ModelSpec, run: RunSpec, recipe: Recipe) -> Activations:

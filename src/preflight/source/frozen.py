@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from preflight.source.reading import Reading
     from preflight.source.trace import Context
 
-_LISTINGS = (".parameters", ".named_parameters")
-_HANDED_ON = ("builtins.list", "builtins.tuple", "builtins.iter", "builtins.enumerate", "itertools.chain")
+LISTINGS = (".parameters", ".named_parameters")
+HANDED_ON = ("builtins.list", "builtins.tuple", "builtins.iter", "builtins.enumerate", "itertools.chain")
 _OTHERS = ("peft.get_peft_model", ".freeze", ".unfreeze", "peft.prepare_model_for_kbit_training")
 
 
@@ -37,7 +37,7 @@ class Frozen:
         self.certain = certain
 
 
-class _Change:
+class Change:
     """A place that freezes or thaws.
 
     Attributes:
@@ -84,7 +84,7 @@ def frozen_layers(reading: Reading, network: Network) -> Frozen:
     """
     frozen: set[int] = set()
     certain = not reading.trace.calls(*_OTHERS) and not _exchanges_classes(reading)
-    for change in _changes(reading):
+    for change in changes(reading):
         if change.context.shadow:
             continue
         owner = _owner(change.target)
@@ -155,18 +155,18 @@ def _variable(context: Context) -> str | None:
     return None
 
 
-def _changes(reading: Reading) -> list[_Change]:
+def changes(reading: Reading) -> list[Change]:
     """What is frozen or thawed, in order."""
-    found: list[_Change] = []
+    found: list[Change] = []
     for event in reading.trace.calls(".requires_grad_"):
         if event.receiver is not None:
             given = event.argument(0, "requires_grad")
             args = getattr(event.node, "args", None)
             wanted = _truth(given) if given is not None else True
-            found.append(_Change(event.number, event.receiver, wanted, args[0] if args else None, event.context))
+            found.append(Change(event.number, event.receiver, wanted, args[0] if args else None, event.context))
     written = (store for store in reading.trace.stores if store.name == "requires_grad")
     found += [
-        _Change(store.number, store.target, _truth(store.value), getattr(store.node, "value", None), store.context)
+        Change(store.number, store.target, _truth(store.value), getattr(store.node, "value", None), store.context)
         for store in written
     ]
     return sorted(found, key=lambda change: change.number)
@@ -185,8 +185,8 @@ def _owner(target: Value) -> Obj | None:
             return None
         if is_module(value):
             return value
-        inner = value.receiver if value.kind == "item" or value.name in _LISTINGS else None
-        if value.name in _HANDED_ON and len(value.args) == 1:
+        inner = value.receiver if value.kind == "item" or value.name in LISTINGS else None
+        if value.name in HANDED_ON and len(value.args) == 1:
             inner = value.args[0]
         if inner is None:
             return None

@@ -78,6 +78,10 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         sliding_window: Tokens that a windowed attention layer sees.
         network: The form of a network that is no stack of equal blocks (U-Net, diffusion transformer).
         text: The text tower of a two-tower model (CLIP, SigLIP); the other fields are the image tower's.
+        encoder_parameters: Parameters of the encoder of an encoder-decoder, with the embedding that it shares.
+        samples_per_token: Samples of sound behind one token: the product of the strides of the convolutions that read it.
+        sound_parameters: Parameters of these convolutions.
+        sound_elements: Elements for one token that they keep for the backward pass where they are trained.
     """
 
     family: ModelFamily
@@ -142,6 +146,10 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     sliding_window: int | None = None
     network: Network | None = None
     text: ModelSpec | None = None
+    encoder_parameters: int | None = None
+    samples_per_token: int | None = None
+    sound_parameters: int | None = None
+    sound_elements: float | None = None
 
 
 def architecture_in_words(model: ModelSpec) -> str:

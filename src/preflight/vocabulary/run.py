@@ -89,6 +89,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         loss_compiled: Whether the loss is a part of what is compiled, so that its softmax is never written (``compile``).
         lora_rank: Rank of the adapters when ``finetune`` is ``lora`` or ``qlora``.
         trainable_parameters: Parameters that get a gradient; None means all.
+        frozen_blocks: Blocks at the front that keep nothing, as they and all before them are frozen; 0 where only what stands
+            before the blocks is, None where nothing is.
         frozen_beside: Parameters of frozen networks that lie in memory beside the model, whole on every rank.
         recompute_layers: Blocks that full recomputation covers; None means all of them.
         foreach: Whether the optimizer and clipping use multi-tensor kernels (temporaries of the size of the parameters).
@@ -145,6 +147,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     expert_grouping: bool = True
     logits_upcast: bool = True
     trainable_parameters: int | None = None
+    frozen_blocks: int | None = None
     frozen_beside: float = 0.0
     offload: Literal["none", "optimizer", "parameters", "activations"] = "none"
     foreach: bool = True

@@ -20,8 +20,13 @@ def t5(config: Config) -> Counted:
     act = config.word("feed_forward_proj", "relu")
     gated, tied = act.startswith("gated"), config.flag("tie_word_embeddings", True)
     vocab = config.count("vocab_size", 32128)
+    attention = 4 * hidden * heads * inner_dim
+    feed_forward = (3 if gated else 2) * hidden * ffn
+    encoder, decoder = attention + feed_forward + 2 * hidden, 2 * attention + feed_forward + 3 * hidden
+    relative = config.count("relative_attention_num_buckets", 32) * heads
     spec = ModelSpec(
         family="encoder_decoder",
+        encoder_parameters=vocab * hidden + layers * encoder + hidden + (relative if layers else 0),
         layers=layers,
         decoder_layers=decoder_layers,
         hidden=hidden,
@@ -38,10 +43,6 @@ def t5(config: Config) -> Counted:
         learned_positions=False,
         dropout=config.ratio("dropout_rate", 0.1),
     )
-    attention = 4 * hidden * heads * inner_dim
-    feed_forward = (3 if gated else 2) * hidden * ffn
-    encoder, decoder = attention + feed_forward + 2 * hidden, 2 * attention + feed_forward + 3 * hidden
-    relative = config.count("relative_attention_num_buckets", 32) * heads
     sides = (1 if layers else 0) + (1 if decoder_layers else 0)
     base = vocab * hidden + layers * encoder + decoder_layers * decoder + 2 * hidden + sides * relative
     lm_head = {"none": 0, "seq2seq-lm": 0 if tied else vocab * hidden}
@@ -98,7 +99,16 @@ def bart_like(config: Config, spare_rows: int, embedding_norms: int, final_norms
     hidden, vocab = sizes["hidden"], config.count("vocab_size", 50265)
     positions = config.count("max_position_embeddings", 1024)
     encoder, decoder = _blocks(hidden, sizes["ffn"], sizes["decoder_ffn"])
-    spec = _spec(config, sizes, vocab=vocab, max_positions=positions, learned_positions=spare_rows > 0)
+    # Each side has half of the norms, a table of positions, and the embedding: the shared one, or its own.
+    own = (vocab + positions + spare_rows) * hidden + (embedding_norms + final_norms) * hidden
+    spec = _spec(
+        config,
+        sizes,
+        vocab=vocab,
+        max_positions=positions,
+        learned_positions=spare_rows > 0,
+        encoder_parameters=own + sizes["layers"] * encoder,
+    )
     # Untied, each side has an embedding of its own beside the shared one, which stays in the class.
     base = vocab * hidden * (1 if spec.tied_embeddings else 3) + 2 * (positions + spare_rows) * hidden
     base += sizes["layers"] * encoder + sizes["decoder_layers"] * decoder
@@ -134,17 +144,18 @@ def whisper(config: Config) -> Counted:
     mels = config.count("num_mel_bins", 80)
     source, target = config.count("max_source_positions", 1500), config.count("max_target_positions", 448)
     encoder, decoder = _blocks(hidden, sizes["ffn"], sizes["decoder_ffn"], key_bias=False)
+    convolutions = linear(3 * mels, hidden) + linear(3 * hidden, hidden)
     spec = _spec(
         config,
         sizes,
         vocab=vocab,
+        encoder_parameters=convolutions + source * hidden + 2 * hidden + sizes["layers"] * encoder,
         max_positions=target,
         source_positions=source,
         learned_positions=True,
         channels=mels,
         dropout=config.ratio("dropout", 0.0),
     )
-    convolutions = linear(3 * mels, hidden) + linear(3 * hidden, hidden)
     base = convolutions + (source + target + vocab) * hidden + 4 * hidden
     base += sizes["layers"] * encoder + sizes["decoder_layers"] * decoder
     heads = {"none": 0, "seq2seq-lm": 0 if spec.tied_embeddings else vocab * hidden}

@@ -21,6 +21,10 @@ _NOT_HERE = (
     "networks",
     "text",
     "network",
+    "encoder_parameters",
+    "samples_per_token",
+    "sound_parameters",
+    "sound_elements",
 )
 KNOWN = tuple(name for name in ModelSpec.__struct_fields__ if name not in _NOT_HERE)
 _TEXT = ("activation", "norm", "head")

@@ -117,6 +117,7 @@ _RUN = (
     _amount("run.sample_seconds", "--sample-seconds", help="What one loader process takes for a sample.", above=None, least=0.0),
     _text("run.torch", "--torch", shown="VERSION", help="Version of PyTorch: 2.6 (default: the newest)."),
     _count("run.trainable_parameters", least=0, most=_LARGEST),
+    _count("run.frozen_blocks", least=0, most=_LARGEST),
     _amount("run.frozen_beside", "--frozen-beside", above=None, least=0.0,
             help="Parameters of frozen networks beside it: encoders, a teacher."),
     _count("run.evaluation_micro_batch"),

@@ -24,8 +24,8 @@ DEFAULT_LENGTH = 2048
 ENCODER_LENGTH = 512
 _DIRECT = (
     "micro_batch", "gradient_accumulation", "precision", "optimizer_momentum", "attention", "cross_entropy",
-    "cross_entropy_chunks", "loader_workers", "sample_seconds", "finetune", "offload", "trainable_parameters", "frozen_beside", "evaluation_micro_batch", "expert_imbalance",
-    "expert_capacity", *FLAGS,
+    "cross_entropy_chunks", "loader_workers", "sample_seconds", "finetune", "offload", "trainable_parameters", "frozen_blocks",
+    "frozen_beside", "evaluation_micro_batch", "expert_imbalance", "expert_capacity", *FLAGS,
 )  # fmt: skip
 _ADAPTER_FLAGS = ("double_quantization", "quantized_head", "quantized_inputs")
 _WHOLE_BLOCKS = ("tensor_parallel", "pipeline_parallel", "hybrid")

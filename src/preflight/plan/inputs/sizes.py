@@ -178,6 +178,8 @@ def _resized(shape: ModelSpec, wanted: float, own: float) -> ModelSpec:
             "parameters_reason",
             "activation_reason",
             "activation_assumed",
+            "encoder_parameters",
+            "sound_parameters",
         )
     )
     if shape.active_parameters:

@@ -8,6 +8,7 @@ from preflight.source.adapters import adapter_config
 from preflight.source.architecture import architecture_of, networks_of
 from preflight.source.facts.telling import place_of, unknown
 from preflight.source.frozen import Frozen, frozen_layers
+from preflight.source.frozen_parts import BY_CALL, frozen_parts
 from preflight.source.launcher import Launch
 from preflight.source.layers import Network
 from preflight.source.values import Obj, Value, settle
@@ -66,7 +67,13 @@ def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, F
         found["model.trainable_parameters"] = unknown(f"{reason}; a dry run would tell")
         return found | _of_known_parts(reading, model, network, place)
     found["model.parameters"] = Fact(total, place, how)
-    found["model.trainable_parameters"] = _trainable(reading, model, total, place, how)
+    parts = frozen_parts(reading, model, spec) if spec is not None and network is None else None
+    if parts is not None and parts.parameters < total:
+        how = f"{how}, less the frozen ones"
+        found["model.trainable_parameters"] = Fact(total - parts.parameters, place, how)
+        found["model.frozen_blocks"] = Fact(parts.blocks, place, "frozen with all that stands before them")
+    else:
+        found["model.trainable_parameters"] = _trainable(reading, model, total, place, how)
     return found
 
 
@@ -112,7 +119,7 @@ def _trainable(reading: Reading, model: Obj | None, total: int, place: Location 
     if any(adapter_config(trainer) is not None for trainer in reading.made("trainer")):
         return unknown("adapters are added; a dry run would tell how many parameters they have")
     if any(store.name == "requires_grad" for store in reading.trace.stores) or reading.trace.calls(
-        ".requires_grad_", "peft.get_peft_model", ".freeze"
+        ".requires_grad_", "peft.get_peft_model", ".freeze", *BY_CALL
     ):
         network = Network(reading, model) if model is not None else None
         frozen = frozen_layers(reading, network) if network is not None else Frozen(certain=False)
