@@ -38,6 +38,20 @@ def test_what_is_saved_and_what_is_loaded_tell_the_same(tmp_path: Path) -> None:
         assert told["optimizers"]["optimizer"].items() >= {"states": 1, "held": 1, "rates": [0.5]}.items()
 
 
+def test_a_file_is_told_with_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with recorded() as kept:
+        torch.save({"epoch": 1}, "last.pt")
+        torch.load(tmp_path / "last.pt")
+    (saved,), (loaded,) = kept.calls("save"), kept.calls("load")
+    assert saved["args"]["file"] == loaded["args"]["file"] == str(tmp_path / "last.pt")
+
+
+def test_stages_are_told_beside_the_counters() -> None:
+    told = holdings({"stage": "tuning", "task_id": 3, "name": "a", "epoch": 2, "phase": "x" * 65})
+    assert told == {"counts": {"task_id": 3, "epoch": 2}, "stages": {"stage": "tuning", "task_id": 3}}
+
+
 def test_a_file_may_be_an_optimizer_alone() -> None:
     assert holdings(adam(False).state_dict())["optimizers"][""].items() >= {"states": 0, "held": 1}.items()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.views.counters import fallen, is_counter, risen, same_series, takes_place
+from preflight.monitor.views.counters import fallen, is_counter, numbered_alike, risen, same_series, takes_place
 from preflight.monitor.window import Call
 
 
@@ -34,8 +34,9 @@ def files(old: str, new: str, before: dict[str, int], after: dict[str, int]) -> 
 @pytest.mark.parametrize(
     ("old", "new", "series", "place"),
     [
-        ("last.pt", "/b/last.pt", True, True),
-        ("./a/last.pt", "/b/a/last.pt", True, True),
+        ("/b/last.pt", "/b/last.pt", True, True),
+        ("./a/last.pt", "a/last.pt", True, True),
+        ("/a/last.pt", "/b/a/last.pt", False, False),
         ("a/last.pt", "b/last.pt", False, False),
         ("a\\last.pt", "a\\last.pt", True, True),
         ("last.pt", "last.pt.tmp", True, True),
@@ -56,3 +57,24 @@ def test_counters_rise_and_fall_together() -> None:
     assert risen(*files("", "", {"epoch": 3, "step": 9}, {"epoch": 4, "step": 1})) == []
     assert fallen(*files("", "", {"epoch": 3, "task": 1}, {"epoch": 0, "task": 1})) == ["epoch"]
     assert risen(*files("", "", {"epoch": 3}, {"epoch": 4, "task": 1})) == ["epoch"]
+
+
+def test_a_counter_within_the_same_epoch_or_another_stage_does_not_begin_anew() -> None:
+    assert fallen(*files("", "", {"epoch": 3, "step": 9}, {"epoch": 3, "step": 1})) == []
+    assert fallen(*files("", "", {"step": 9}, {"step": 5})) == []
+    assert fallen(*files("", "", {"step": 10}, {"step": 5})) == ["step"]
+    first, second = {"stages": {"phase": "a"}}, {"stages": {"phase": "b"}}
+    for then, now, found in ((first, second, False), (first, first, True)):
+        window = Mini().window(
+            ("load", {"result": {"counts": {"epoch": 4}, **then}}), ("save", {"args": {"counts": {"epoch": 0}, **now}})
+        )
+        pair = window.named("load")[0], window.named("save")[0]
+        assert bool(fallen(*pair)) == found
+        assert bool(risen(*reversed(pair))) == found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "alike"), [("e4.pt", "e5.pt", True), ("s3-e4.pt", "s3-e6.pt", True), ("f0.pt", "f1.pt", False)]
+)
+def test_the_number_in_a_name_may_be_that_of_a_counter(old: str, new: str, alike: bool) -> None:
+    assert numbered_alike(*files(old, new, {"epoch": 4}, {"epoch": 5})) == alike

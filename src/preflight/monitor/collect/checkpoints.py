@@ -43,7 +43,7 @@ class Checkpoints:
             return None
         what = kwargs.get("obj", args[0] if args else None)
         where = kwargs.get("f", args[1] if len(args) > 1 else None)
-        seen: dict[str, Any] = {"file": os.fspath(where) if isinstance(where, (str, os.PathLike)) else None}
+        seen: dict[str, Any] = {"file": _path(where)}
         seen.update(_contents(what, self.recorder.torch))
         seen.update(holdings(what))
         entry = self.recorder.enter("save", "", seen)
@@ -90,9 +90,7 @@ class Checkpoints:
 
     def _loading(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         where = kwargs.get("f", args[0] if args else None)
-        return self.recorder.enter(
-            "load", "", {"file": os.fspath(where) if isinstance(where, (str, os.PathLike)) else None}
-        )
+        return self.recorder.enter("load", "", {"file": _path(where)})
 
     def _loaded(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         """Tell how far the run was whose state lies in a file: its schedules, its counters and its optimizers."""
@@ -163,6 +161,17 @@ class Checkpoints:
             self.states.parameters("loaded", None, True)
         if untied:
             self.variables.stale = True  # they may be tied again before the next step, which has to look then
+
+
+def _path(where: Any) -> str | None:
+    """The whole path of a file, so that one name in two folders is not taken for one; None where it is none."""
+    if not isinstance(where, (str, os.PathLike)):
+        return None
+    told = os.fsdecode(where)
+    try:
+        return os.path.abspath(told)
+    except OSError:  # the folder that the program runs in is gone
+        return told
 
 
 def _ties(module: Any) -> list[list[str]]:

@@ -23,8 +23,9 @@ class CountersResume(Relation):
     begins anew, and the checkpoint now says that less was done than was.
     Judged at the first checkpoint that a process writes after it had read one, before its first step, and had restored an
     optimizer with its state; where it writes under the name of what it read, in the same folder and numbers aside. It is
-    broken where an ``epoch``, ``step``, ``iteration`` or ``update`` is lower than it was and no other whole number in the
-    file, or in its name, is higher, as the number of a stage would be.
+    broken where an ``epoch``, ``step``, ``iteration`` or ``update`` is half of what it was or less, no other whole number in
+    the file, or in its name, is higher, and no ``stage``, ``phase`` or ``task`` in it is another one. Where the epoch is the
+    same, a count within it may begin anew: an epoch that was broken off is gone through once more.
     """
 
     name = "counters-resume"
@@ -76,6 +77,9 @@ class CountersResume(Relation):
         yield _run({"epoch": 5}, {"epoch": 6})
         yield _run({"epoch": 5, "step": 40}, {"epoch": 6, "step": 3})  # counted within the epoch
         yield _run({"epoch": 5, "task": 0}, {"epoch": 0, "task": 1})  # another stage
+        yield _run({"epoch": 5, "iter": 40}, {"epoch": 5, "iter": 10})  # the epoch that was broken off
+        yield _run({"step": 1040}, {"step": 1010})  # and so where only steps are counted
+        yield _run({"epoch": 5}, {"epoch": 0}, stages=("first", "second"))
         yield _run({"epoch": 5}, {"epoch": 0}, state=0)  # weights alone: it is no run that goes on
         yield _run({"epoch": 5}, {"epoch": 0}, file="tuned.pt")
         yield _run({"epoch": 5, "best_epoch": 4}, {"epoch": 5, "best_epoch": 0})
@@ -101,12 +105,17 @@ def _run(
     state: int = 4,
     read: str = "last.pt",
     file: str = "last.pt",
+    stages: tuple[str, str] = ("one", "one"),
 ) -> list[Window]:
     """A process that reads a checkpoint with these counters, steps, and writes one with those."""
     mini = Mini({"model.weight": {}})
     optimizers = {"optimizer": {"states": 4, "held": 4}}
-    rows: list[Any] = [("load", {"args": {"file": read}, "result": {"counts": before, "optimizers": optimizers}})]
+    held = [
+        {"counts": counts, "optimizers": optimizers, "stages": {"phase": stage}}
+        for counts, stage in zip((before, after), stages, strict=True)
+    ]
+    rows: list[Any] = [("load", {"args": {"file": read}, "result": held[0]})]
     rows += ["load_state_dict model", ("load_state_dict optimizer0:Adam", {"args": {"state": state}})]
     rows += ["forward model", "backward", "step optimizer0:Adam"]
-    save = ("save", {"args": {"file": file, "counts": after, "optimizers": optimizers}})
+    save = ("save", {"args": {"file": file, **held[1]}})
     return [mini.window(*rows), mini.window("backward", "step optimizer0:Adam", save)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.views.counters import risen, same_series, told_of
+from preflight.monitor.views.counters import numbered_alike, risen, same_series, told_of
 from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import Call, Window
 
@@ -19,9 +19,10 @@ class MomentsResume(Relation):
     momentum, begin at nought again, and the first steps go astray. Where a schedule is restored, ``optimizer-resumes``
     tells at once; without one, nothing but the file says that this is the same run.
     Judged at the first checkpoint that a process writes under the name of one that it had read before its first step, in
-    the same folder and numbers aside, where that one held an optimizer with a state, weights were loaded, and no optimizer and no schedule was.
-    It is broken where a counter of the file has gone on from what was read, the optimizer in it is of the same settings,
-    rates and parameters as the one that was read, and every optimizer had an empty state at its first step.
+    the same folder and apart from the number of an epoch or step, where that one held an optimizer with a state, weights
+    were loaded, and no optimizer and no schedule was. The number of a fold or of a task makes it another one.
+    It is broken where a counter of the file has gone on from what was read, in the same stage, the optimizer in it is of the
+    same settings, rates and parameters as the one that was read, and every optimizer had an empty state at its first step.
     """
 
     name = "moments-resume"
@@ -72,7 +73,7 @@ class MomentsResume(Relation):
         read = self._read
         if read is None or not self._firsts or not told_of(call).get("optimizers"):
             return
-        judged = self._weights and not self._brought and same_series(read, call)
+        judged = self._weights and not self._brought and same_series(read, call) and numbered_alike(read, call)
         self._read = None if judged else read
         higher = risen(read, call) if judged else []
         old, new = told_of(read)["optimizers"], told_of(call)["optimizers"]
@@ -100,6 +101,8 @@ class MomentsResume(Relation):
         yield _run(counts=(5, 0))  # fine tuning, from the weights of another run
         yield _run(file="tuned.pt")
         yield _run(counts=(5, 30), read="first/last.pt", file="second/last.pt")
+        yield _run(read="fold_0.pt", file="fold_1.pt")
+        yield _run(stages=("easy", "hard"))
         yield _run(rate=0.001)  # it begins anew on purpose, at another rate
         yield _run(states=4)  # brought back in another way
 
@@ -115,15 +118,21 @@ def _run(
     read: str = "epoch_5.pt",
     file: str = "epoch_6.pt",
     rate: float = 0.01,
+    stages: tuple[str, str] = ("one", "one"),
 ) -> list[Window]:
     """A process that reads a checkpoint, loads the weights in it, steps, and writes a checkpoint."""
     mini = Mini({"model.weight": {}})
     there, saved = (
         {"optimizer": {"states": 4, "held": 4, "settings": ["betas", "lr"], "rates": [one]}} for one in (0.01, rate)
     )
-    found = {"counts": {"epoch": counts[0], "seed": 1}, "optimizers": there}
+    found = {"counts": {"epoch": counts[0], "seed": 1}, "optimizers": there, "stages": {"phase": stages[0]}}
     rows: list[Any] = [("load", {"args": {"file": read}, "result": found})]
     rows += [("load_state_dict model", {"args": {"matched": 4}}), *restored, "backward"]
     step = ("step optimizer0:Adam", {"args": {"states": states}})
-    told = {"file": file, "counts": {"epoch": counts[1], "seed": 1}, "optimizers": saved}
+    told = {
+        "file": file,
+        "counts": {"epoch": counts[1], "seed": 1},
+        "optimizers": saved,
+        "stages": {"phase": stages[1]},
+    }
     return [mini.window(*rows, step), mini.window("backward", step, ("save", {"args": told}))]
