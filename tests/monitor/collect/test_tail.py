@@ -174,3 +174,21 @@ def test_attention_stays_the_function_that_tensors_of_their_own_kind_know() -> N
     with recorded():
         assert functional.scaled_dot_product_attention is original
         assert original(x, x, x.as_subclass(Knowing), dropout_p=0.5) == "its own"
+
+
+@pytest.mark.parametrize(("shape", "told"), [((8, 1), [[8, 1]]), ((8, 8), [[8, 8]]), ((8,), [])])
+def test_a_product_that_stretches_tells_the_shape_of_its_constant(shape: tuple[int, ...], told: list[Any]) -> None:
+    losses = functional.cross_entropy(scores(), LABELS, reduction="none")
+    for loss in ((losses * torch.rand(shape)).mean(), (torch.rand(shape) * losses).mean()):
+        product = Tails().of("here", loss)[1]
+        assert (product[0], product[4:]) == ("Mul", told)
+
+
+def test_what_stands_packed_is_not_unpacked_for_its_shape() -> None:
+    def unpack(packed: Any) -> Any:
+        raise AssertionError
+
+    losses = functional.cross_entropy(scores(), LABELS, reduction="none")
+    with torch.autograd.graph.saved_tensors_hooks(lambda held: held, unpack):
+        loss = (losses * torch.rand(8, 1)).mean()
+    assert Tails().of("here", loss)[1][4:] == [None]

@@ -22,7 +22,7 @@ def drops(node: Any) -> bool:
     Args:
         node: An operation named ``Mul``.
     """
-    mask = _constant(node)
+    mask = _mask(node)
     torch = sys.modules["torch"]
     if mask is None or impossible(torch):
         return False
@@ -37,8 +37,8 @@ def drops(node: Any) -> bool:
     return bool(abs(zeros / count - rate) <= allowed)
 
 
-def _constant(node: Any) -> Any:
-    """The factor of a product that needs no gradient, where it lies in memory and can be read; None otherwise."""
+def constant(node: Any) -> Any:
+    """The factor of a product that needs no gradient, where it can be read without running anything; None otherwise."""
     below = [one for one, _ in node.next_functions]
     if len(below) != 2 or (below[0] is None) == (below[1] is None):
         return None
@@ -46,9 +46,14 @@ def _constant(node: Any) -> Any:
     if getattr(getattr(node, f"_raw_saved_{word}", None), "unpack_hook", None) is not None:
         return None  # to read it is to run what the program hooked there
     try:
-        held = getattr(node, f"_saved_{word}")
+        return getattr(node, f"_saved_{word}")
     except (AttributeError, RuntimeError):
         return None
+
+
+def _mask(node: Any) -> Any:
+    """The constant factor of a product, where it lies in memory and may be a mask; None otherwise."""
+    held = constant(node)
     if held is None or not simple(held) or held.device.type != "cpu" or not held.is_floating_point():
         return None  # on other devices the operation has a name of its own, and nothing waits for it
     return held if _LEAST_NUMBERS <= held.numel() <= _MOST_NUMBERS else None

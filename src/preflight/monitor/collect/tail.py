@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from .bounded import BoundedLooks
-from .dropped import drops
+from .dropped import constant, drops
 from .plain import plain_types
 
 _MOST_NODES = 40
@@ -36,6 +36,7 @@ class Tails:
 
         One entry for each operation, the loss itself first: its name, the shape of its result or None, its dimension
         or None, and the positions in this list of what it is computed from (-1 for what needs no gradient, or is not told).
+        A product that stretches what it is computed from has one thing more: the shape of its constant factor, or None.
         """
         if not self._looks.take(place):
             return None
@@ -72,6 +73,8 @@ def _walk(root: Any) -> list[list[Any]]:
                 at[id(below)] = len(nodes)
                 nodes.append(below)
             entry[3].append(at.get(id(below), -1))
+            if name == "Mul" and None in (one for one, _ in node.next_functions) and _shape(below) != entry[1]:
+                entry.append(_sizes(constant(node)))
     return found
 
 
@@ -83,10 +86,14 @@ def _name(node: Any) -> str:
 
 def _shape(node: Any) -> list[int] | None:
     held = getattr(node, "_input_metadata", None)
+    return _sizes(held[0]) if held else None
+
+
+def _sizes(held: Any) -> list[int] | None:
     try:
-        return [int(size) for size in held[0].shape] if held else None
-    except (TypeError, ValueError, RuntimeError):
-        return None  # nested, or of sizes that are not known
+        return [int(size) for size in held.shape]
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return None  # nothing, nested, or of sizes that are not known
 
 
 def _dimension(node: Any) -> int | None:

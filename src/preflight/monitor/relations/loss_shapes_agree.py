@@ -33,7 +33,7 @@ class LossShapesAgree(Relation):
     that was squeezed, less something that is not trained, gives a square; a loss for each element, times weights of another
     rank, gets a dimension more. So does a column of what was picked from each row, as the log-probabilities of the actions that
     were taken, times a row of returns, all of whose products are added up, and a row of losses, one for each sample, times a
-    column of weights: the mean of all products weighs every sample alike. Where the loss also compares the column with itself laid down, every pair is meant: distances
+    column of weights: the mean of all products weighs every sample alike. Weights that fill the whole square are meant. Where the loss also compares the column with itself laid down, every pair is meant: distances
     between distributions are made of both. So it is where the nearest or the farthest of each row is looked for, and where
     a kernel of the differences is added up, as in a soft histogram.
     """
@@ -122,6 +122,9 @@ class LossShapesAgree(Relation):
         spread = [["Mean", [], None, [1]], ["Sum", [8], 1, [2]], ["Mul", [8, 8], None, [3, -1]], *_chosen([8, 8])[3:]]
         yield [Mini().window(("backward", {"args": {"tail": spread}}))]  # weights along the rows of a graph's matrix
         yield [Mini().window(("backward", {"args": {"tail": _weighed([8])}}))]
+        near = _weighed([8, 8])
+        near[1] = [*near[1], [8, 8]]
+        yield [Mini().window(("backward", {"args": {"tail": near}}))]  # how near each two samples are
         energy = [
             *_weighed([8, 8])[:3],
             ["Sum", [8], 1, [4]],
@@ -144,6 +147,9 @@ class LossShapesAgree(Relation):
         yield [Mini().window(("backward", {"args": {"tail": gated}}))]
         yield [Mini().window(("backward", {"args": {"tail": _chosen([8, 8])}}))]
         yield [Mini().window(("backward", {"args": {"tail": _weighed([8, 8])}}))]
+        column = _weighed([8, 8])
+        column[1] = [*column[1], [8, 1]]
+        yield [Mini().window(("backward", {"args": {"tail": column}}))]
         both = [*_weighed([8, 8])[:2], ["Add", [8], None, [3, 4]]]
         both += [["SmoothL1Loss", [8], None, [5]], ["Mul", [8], None, [6, -1]], ["Addmm", [8, 1], None, []]]
         yield [Mini().window(("backward", {"args": {"tail": [*both, ["MseLoss", [8], None, [5]]]}}))]
@@ -166,6 +172,8 @@ def _stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
         if source.shape is None:
             continue
         shape = node.shape
+        if node.constant == shape:  # a whole matrix of weights, as of how near samples are to each other
+            continue
         square = len(shape) == 2 and shape[0] == shape[1] > 1 and source.shape == [shape[0], 1]
         if node.name in ("Sub", "Rsub") and _sought(tail, node):
             continue

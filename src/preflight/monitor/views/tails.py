@@ -21,6 +21,8 @@ class Node(NamedTuple):
         shape: The shape of its result, where it is known.
         dim: The dimension over which it goes, where it has one.
         below: The positions of what it is computed from; -1 for what needs no gradient.
+        constant: The shape of the factor without a gradient, of a product that stretches the other one; None where it is
+            not known.
     """
 
     place: int
@@ -28,6 +30,7 @@ class Node(NamedTuple):
     shape: list[int] | None
     dim: int | None
     below: list[int]
+    constant: list[int] | None = None
 
 
 class Tail:
