@@ -116,7 +116,7 @@ def _end(told: Sequence[Sequence[Any]]) -> tuple[str, ...]:
     """The operations of the end of a graph, each once, in the order of the alphabet; none where it is not told whole."""
     if len(told) >= _LONG:
         return ()
-    return tuple(sorted({_word(name, shape, dim) for name, shape, dim, _ in told if name not in _LAYOUT}))
+    return tuple(sorted({_word(name, shape, dim) for name, shape, dim, *_ in told if name not in _LAYOUT}))
 
 
 def _word(name: str, shape: Sequence[int] | None, dim: int | None) -> str:

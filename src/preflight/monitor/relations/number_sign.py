@@ -104,7 +104,7 @@ def _cannot_be_below_zero(tail: Sequence[Sequence[Any]]) -> bool:
     """Whether a loss is put together of losses that are not below zero, down from its end."""
     waiting = [0]
     for place in waiting:
-        name, _, _, below = tail[place]
+        name, _, _, below, *_ = tail[place]
         if name.startswith(_POSITIVE):
             continue
         known = [one for one in below if one >= 0]
