@@ -132,3 +132,31 @@ def test_a_network_that_is_known_to_hold_batch_norm_holds_it(
 ) -> None:
     found = {one.code: one for one in checked(tmp_path, mode=mode, trained=trained).findings}
     assert found[code].confidence == confidence
+
+
+_RECOMPUTED = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from transformers import GPT2Config, GPT2LMHeadModel
+
+model = GPT2LMHeadModel(GPT2Config()).cuda()
+model.gradient_checkpointing_enable()
+rows = TensorDataset(torch.randint(0, 50257, (1000, 512)))
+optimizer = torch.optim.AdamW(model.parameters())
+for epoch in range(3):
+    model.train()
+    for (x,) in DataLoader(rows, batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        model(x.cuda(), labels=x.cuda()).loss.backward()
+        optimizer.step()
+    MODE
+    print(sum(model(x.cuda(), labels=x.cuda()).loss.item() for (x,) in DataLoader(rows, batch_size=8)))
+"""
+
+
+def test_a_model_of_transformers_recomputes_nothing_in_evaluation_mode(tmp_path: Path) -> None:
+    found = {}
+    for mode in ("model.eval()", "pass"):
+        (tmp_path / "train.py").write_text(_RECOMPUTED.replace("MODE", mode))
+        found[mode] = of_evaluation(analyze(tmp_path / "train.py"))
+    assert found["model.eval()"] > 5 * found["pass"]

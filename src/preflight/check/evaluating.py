@@ -14,7 +14,7 @@ from preflight.check.queries.kept_graphs import PLAIN_ATTRIBUTES, graph_of
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.facts.precision import autocast_of, autocast_unknown
 from preflight.source.trace import Event, provenance
-from preflight.source.values import Obj, options_of, plain
+from preflight.source.values import Obj, Value, options_of, plain
 from preflight.vocabulary.run import Precision, RunSpec
 
 
@@ -35,6 +35,7 @@ def with_evaluation(context: Context) -> RunSpec | None:
         evaluation_without_no_grad=True,
         evaluation_keeps_last=any(_keeps_last(context, one) for one, _ in evaluations),
         evaluation_precision="fp32" if "fp32" in outside else None,
+        evaluation_recomputes=not _in_evaluation_mode(context, models[0]),
     )
 
 
@@ -48,6 +49,14 @@ def _batch(context: Context, evaluation: Evaluation) -> int | None:
 def _is_of(call: Event, model: object) -> bool:
     """Whether a call is one of the model whose sizes are known, or of what wraps it."""
     return any(one is model or wrapped(one) is model for one in options_of(call.receiver, limit=4))
+
+
+def _in_evaluation_mode(context: Context, model: Value) -> bool:
+    """Whether a model of a library, which recomputes while it trains alone, is put into evaluation mode."""
+    return any(
+        isinstance(one, Obj) and one.cls is None and one.name.startswith(("transformers.", "peft."))
+        for one in options_of(model)
+    ) and any(not event.context.shadow and _is_of(event, model) for event in context.trace.calls(".eval"))
 
 
 def _precision(context: Context, call: Event) -> Precision | None:

@@ -65,8 +65,10 @@ def ledger_of(
     share = share_of(model, run, count, parallel, stage)
     micro_batches = micro_batches_of(run, parallel)
     forward, evaluated = _forward(model, run, parallel, share, micro_batches), None
-    if run.evaluation_precision not in (None, run.precision):
-        other = msgspec.structs.replace(run, precision=run.evaluation_precision)
+    whole = run.evaluation_without_no_grad and not run.evaluation_recomputes and run.recompute != "none"
+    if whole or run.evaluation_precision not in (None, run.precision):
+        other = msgspec.structs.replace(run, precision=run.evaluation_precision or run.precision)
+        other = msgspec.structs.replace(other, recompute="none") if whole else other
         evaluated = _forward(model, other, parallel, share, micro_batches)
     return Ledger(
         share=share,

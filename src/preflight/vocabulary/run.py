@@ -98,6 +98,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         evaluation_without_no_grad: Whether an evaluation records gradients, and so keeps what a backward pass would need.
         evaluation_keeps_last: Whether what the batch before has recorded is still held while the next one is computed.
         evaluation_precision: That of an evaluation where it is another: outside of the autocast around the training.
+        evaluation_recomputes: Whether an evaluation recomputes as the training does; models of transformers do not.
         loader_workers: Processes of the loader on every data-parallel rank; 0 loads in the training process.
         sample_seconds: What one of them needs for a sample; None where that is not known, and nothing is waited for.
         kept_bytes_per_step: Growth per step from values that are kept (with or without graph).
@@ -157,6 +158,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     evaluation_without_no_grad: bool = False
     evaluation_keeps_last: bool = False
     evaluation_precision: Precision | None = None
+    evaluation_recomputes: bool = True
     loader_workers: int | None = None
     sample_seconds: float | None = None
     kept_bytes_per_step: float = 0.0

@@ -119,7 +119,7 @@ def test_every_field_of_run_and_layout_can_be_said() -> None:
     inside |= {"double_quantization", "quantized_head", "quantized_inputs", "unpacked_copies"}
     # What is only ever read from a script: lengths and memory that change from step to step, how it evaluates.
     inside |= {"length_schedule", "kept_bytes_per_step"}
-    inside |= {"evaluation_without_no_grad", "evaluation_keeps_last", "evaluation_precision"}
+    inside |= {"evaluation_without_no_grad", "evaluation_keeps_last", "evaluation_precision", "evaluation_recomputes"}
     inside |= {"activation_factor", "held_share"}  # what a file of --calibration says
     assert unsaid == inside
     assert {f"distribution.{name}" for name in Wish.__struct_fields__} <= set(KEYS)
