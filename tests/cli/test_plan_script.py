@@ -54,6 +54,15 @@ def test_a_script_says_model_batch_precision_and_how_it_is_spread(capsys: pytest
     assert not found["plan"]["assumptions"]
 
 
+def test_a_loss_that_is_compiled_with_the_model_is_planned_as_it_was_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT.replace("optimizer = ", "model = torch.compile(model)\noptimizer = "))
+    run = report(capsys, "--script", str(path), "--gpus", "1", "--gpu", "h100")["plan"]["chosen"]["run"]
+    assert (run["stack"], run["loss_compiled"]) == ("compile", True)
+
+
 def test_small_models_are_counted_in_millions(script: str) -> None:
     chosen = told_by(script, None, None, ()).model
     assert chosen is not None

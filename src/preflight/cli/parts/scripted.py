@@ -38,6 +38,7 @@ _FIELDS = (
     ("finetune", "run.finetune", None),
     ("variable_length", "run.variable_length", None),
     ("logits_upcast", "run.logits_upcast", None),
+    ("loss_compiled", "run.loss_compiled", None),
     ("foreach", "run.foreach", None),
     ("clipping", "run.clipping", None),
     ("evaluation_micro_batch", "run.evaluation_micro_batch", None),

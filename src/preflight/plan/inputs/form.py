@@ -16,9 +16,9 @@ FRAMEWORKS = ("ddp", "fsdp1", "fsdp2", "deepspeed", "megatron")
 ADAPTED = ("q", "k", "v", "o", "mlp", "head")
 # Fields of a run that are true or false, which few need to say.
 FLAGS = (
-    "foreach", "clipping", "ema", "logits_upcast", "fused_backward", "gradient_as_bucket_view", "variable_length",
-    "longest_first", "gradients_stay", "logits_released", "deterministic", "fp8_weights", "tensor_overlap", "expert_padding",
-    "expert_grouping", "cuda_graphs",
+    "foreach", "clipping", "ema", "logits_upcast", "loss_compiled", "fused_backward", "gradient_as_bucket_view",
+    "variable_length", "longest_first", "gradients_stay", "logits_released", "deterministic", "fp8_weights",
+    "tensor_overlap", "expert_padding", "expert_grouping", "cuda_graphs",
 )  # fmt: skip
 _FLAG_OPTIONS = {
     "deterministic": ("--deterministic", "Deterministic algorithms, with the workspaces that they need."),
