@@ -107,6 +107,9 @@ def test_an_end_is_read(line: str) -> None:
         "press ^C to stop",
         "job 12 completed with status 200",
         "exit code: 1 of the last process is printed",
+        "systemd[1]: train.service: Main process exited, code=killed, status=0/KILL",  # a signal that there is not
+        "(0) Abnormal termination (signal 0)",
+        "exited: train (terminated by SIGNONE; not expected)",
     ],
 )
 def test_what_is_no_end_is_none(line: str) -> None:

@@ -101,5 +101,9 @@ def told(text: str) -> tuple[int | None, str | None, int | None] | None:
         if signal:
             return None, None, signal
         name = given.get("word") or given.get("name")
-        return (None, name, None) if name else (int(given.get("told") or given["code"]), None, None)
+        if name:
+            return None, name, None
+        code = given.get("told") or given.get("code")
+        if code is not None:
+            return int(code), None, None
     return None
