@@ -64,6 +64,12 @@ def test_what_cleans_up_behind_a_failure_shows_nothing_that_ran_on(tmp_path: Pat
     )
 
 
+def test_what_others_had_begun_when_one_ended_is_told_by_each_of_them(tmp_path: Path) -> None:
+    ended = "The replica train-3 exited with exit code 1\n"
+    others = "".join(f"replica {rank}: step 50 loss 0.0769\n" for rank in range(16)) + "waiting for the replica\n" * 40
+    assert told(tmp_path, _STEPS + ended + others).category != "none"
+
+
 def test_a_program_that_tells_of_others_that_it_starts_does_not_end_as_they_do(tmp_path: Path) -> None:
     ended = "Program exited with code 1\n"
     assert told(tmp_path, "".join(step + "\n" + ended for step in _STEPS.splitlines())).category == "none"

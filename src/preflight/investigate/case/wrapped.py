@@ -14,6 +14,10 @@ _LONG = 200
 """So many are more than what a service cleans up, where no steps are counted at all."""
 _STEPS = 10
 """So many steps behind an end are of what ran on, though few lines are behind it."""
+_UNDER_WAY = 3
+"""Fewer may be those that others had begun, each of whom tells of them."""
+_AHEAD = 1000
+"""Of so many lines of steps behind an end they are counted."""
 _OFTEN = 3
 """So often a program counted on behind the same before: it tells so of others that it starts."""
 _Steps = Mapping[int, Sequence[StepLine]]
@@ -42,8 +46,9 @@ def _passed(one: Ending, steps: _Steps, lengths: Mapping[int, int]) -> bool:
     behind = lengths.get(file, 0) - (one.line or 0)
     if file not in steps:
         return behind >= _LONG
-    done = len(steps[file]) - _steps_before(one, steps)
-    return done >= _STEPS or (done > 0 and behind >= _MUCH)
+    at = _steps_before(one, steps)
+    done = len({step.step for step in steps[file][at : at + _AHEAD]})
+    return done >= _STEPS or (done >= _UNDER_WAY and behind >= _MUCH)
 
 
 def _as_before(told: Sequence[Ending], steps: _Steps) -> set[int]:
