@@ -53,8 +53,8 @@ class LogFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         layout: How that was told: ``torchrun``, ``srun``, ``pod``, ``lines`` ...
         size: Bytes read, after decompression.
         lines: Number of lines.
-        first_time: Time of its first line that has one, seconds since 1970; None where no line has a time.
-        last_time: Time of its last line that has one.
+        first_time: Time of the first of its lines that tell something and have one, seconds since 1970; None where none has.
+        last_time: Time of the last of them; lines of which nothing is kept are not asked for theirs.
         modified: Time at which the file was last written, where the input was a file.
         problem: What is wrong with it (truncated gzip, undecodable, cut off), in words.
         encoding: How its text is written; ``size`` and the offsets in it are those of its text in UTF-8.

@@ -55,6 +55,8 @@ def test_a_card_that_was_broken_by_an_earlier_cell_says_nothing_new(tmp_path: Pa
     )
     assert told(tmp_path, broke + again).signature == "usercode.device-assert"
     assert told(tmp_path, broke + again + FILE).category == "data"
+    full = raised("Cell In[3], line 1", "fit()", "RuntimeError: CUDA error: out of memory")  # which breaks nothing
+    assert told(tmp_path, full + broke).signature == "usercode.device-assert"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ _CELL = re.compile(r"^<ipython-input-|[/\\]ipykernel_\d+[/\\]\d+\.py$|^(?:Cell|I
 """How IPython calls the text of a cell in a traceback."""
 _NAME = re.compile(r"^name '(\w+)' is not defined")
 OF_A_CARD = re.compile(r"\bCUDA error: |\bHIP error: |\b(?:CUBLAS|CUDNN)_STATUS_|\bcuDNN error: ")
-"""What every call says that uses a card, once one of them has broken what the process holds on it: the kernel has to be started anew."""
+"""What calls that use a card say, all of them once one has broken what the process holds on it: the kernel has to be started anew."""
+_BROKEN = re.compile(r"\b(?:CUDA|HIP) error: (?!out of memory)")
 _INSTALLS = ("environment.packages-do-not-resolve",)
 """What a cell that installs packages prints where it fails: no exception, and the cells behind it run all the same."""
 _NOT_PARSED = "usercode.syntax"
@@ -75,4 +76,4 @@ def _follows(one: Raised, before: Sequence[Raised]) -> bool:
     lacks = _NAME.match(one.message) if one.exception == "NameError" else None
     if lacks is not None:
         return any(re.search(rf"\b{lacks[1]}\b", other.frames[0].code) for other in before)
-    return OF_A_CARD.search(one.message) is not None and any(OF_A_CARD.search(other.message) for other in before)
+    return OF_A_CARD.search(one.message) is not None and any(_BROKEN.search(other.message) for other in before)
