@@ -216,6 +216,16 @@ def _recomputed(
     return full * layers, 0.0, ""
 
 
+def _of_sound(model: ModelSpec, run: RunSpec, layout: Layout) -> float:
+    """Return bytes per token of the convolutions that read sound: nothing where they are frozen, recomputed their inputs."""
+    if run.frozen_blocks is not None:
+        return 0.0
+    elements, normed = model.sound_elements or 0.0, model.sound_normed_elements or 0.0
+    if run.recompute == "full":
+        return layout.matmul * (elements + (model.samples_per_token or 0) + normed / 2) / 2
+    return layout.matmul * elements + layout.residual * normed
+
+
 def _ends(model: ModelSpec, run: RunSpec, layout: Layout, share: Share, tokens: float, batch: float) -> float:
     """Return what lies outside the blocks: dropout behind the embedding, the last norm, the input of the output."""
     hidden = float(model.hidden or 0)
@@ -228,6 +238,9 @@ def _ends(model: ModelSpec, run: RunSpec, layout: Layout, share: Share, tokens: 
     if model.family == "vision_transformer":
         size = float(run.image_size or model.image_size or 0)
         front = (model.channels or 3) * size * size * batch * layout.matmul
+    if model.samples_per_token:
+        # A positional convolution and its activation keep their inputs.
+        front += (2 * layout.residual * hidden + _of_sound(model, run, layout)) * tokens
     kind, per_token = head_kind(model), 0.0
     if not post_norm:
         per_token += norm_bytes(model, layout, layout.trained)

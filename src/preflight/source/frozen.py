@@ -18,7 +18,19 @@ if TYPE_CHECKING:
 
 LISTINGS = (".parameters", ".named_parameters")
 HANDED_ON = ("builtins.list", "builtins.tuple", "builtins.iter", "builtins.enumerate", "itertools.chain")
-_OTHERS = ("peft.get_peft_model", ".freeze", ".unfreeze", "peft.prepare_model_for_kbit_training")
+BY_CALL = {
+    ".freeze_encoder": "encoder",
+    ".freeze_feature_encoder": "sound",
+    ".freeze_feature_extractor": "sound",
+}
+"""Methods of transformers that freeze a part, and which."""
+_OTHERS = (
+    "peft.get_peft_model",
+    "peft.prepare_model_for_kbit_training",
+    ".freeze",
+    ".freeze_base_model",
+    ".unfreeze",
+)
 
 
 class Frozen:
@@ -83,7 +95,7 @@ def frozen_layers(reading: Reading, network: Network) -> Frozen:
         network: The layers of the network that is trained.
     """
     frozen: set[int] = set()
-    certain = not reading.trace.calls(*_OTHERS) and not _exchanges_classes(reading)
+    certain = not reading.trace.calls(*_OTHERS, *BY_CALL) and not _exchanges_classes(reading)
     for change in changes(reading):
         if change.context.shadow:
             continue

@@ -5,19 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library.torch import wrapped
-from preflight.source.frozen import HANDED_ON, LISTINGS, Change, changes
+from preflight.source.frozen import BY_CALL, HANDED_ON, LISTINGS, Change, changes
 from preflight.source.values import Obj, Value, settle
 
 if TYPE_CHECKING:
     from preflight.source.reading import Reading
     from preflight.vocabulary.model import ModelSpec
 
-BY_CALL = {
-    ".freeze_encoder": "encoder",
-    ".freeze_feature_encoder": "sound",
-    ".freeze_feature_extractor": "sound",
-}
-"""Methods of transformers that freeze a part, and which."""
 _OTHERS = (
     "peft.get_peft_model",
     "peft.prepare_model_for_kbit_training",

@@ -81,7 +81,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         encoder_parameters: Parameters of the encoder of an encoder-decoder, with the embedding that it shares.
         samples_per_token: Samples of sound behind one token: the product of the strides of the convolutions that read it.
         sound_parameters: Parameters of these convolutions.
-        sound_elements: Elements for one token that they keep for the backward pass where they are trained.
+        sound_elements: Elements for one token that they keep for the backward pass where they are trained, but for
+        sound_normed_elements: those that normalisations between them keep.
     """
 
     family: ModelFamily
@@ -150,6 +151,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     samples_per_token: int | None = None
     sound_parameters: int | None = None
     sound_elements: float | None = None
+    sound_normed_elements: float | None = None
 
 
 def architecture_in_words(model: ModelSpec) -> str:

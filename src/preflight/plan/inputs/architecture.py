@@ -25,6 +25,7 @@ _NOT_HERE = (
     "samples_per_token",
     "sound_parameters",
     "sound_elements",
+    "sound_normed_elements",
 )
 KNOWN = tuple(name for name in ModelSpec.__struct_fields__ if name not in _NOT_HERE)
 _TEXT = ("activation", "norm", "head")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeGuard
 
 from preflight.source.facts.lengths import embeds, inside_a_network, length_of_cut, schedule_of
+from preflight.source.facts.of_sound import of_sound
 from preflight.source.facts.settings import trainer_setting, training_arguments
 from preflight.source.facts.telling import fact_of, place_of, unknown
 from preflight.source.launcher import Launch
@@ -92,7 +93,13 @@ _LENGTHS = ("max_length", "max_seq_length", "max_seq_len", "block_size", "seq_le
 
 
 def _sequence(reading: Reading) -> dict[str, Fact]:
-    found = _from_cut(reading) or _from_windows(reading) or _from_tokenizer(reading) or _from_trainer(reading)
+    found = (
+        of_sound(reading)
+        or _from_cut(reading)
+        or _from_windows(reading)
+        or _from_tokenizer(reading)
+        or _from_trainer(reading)
+    )
     if found is None:
         return {"sequence_length": unknown("no length of a sequence was recognised")}
     return found

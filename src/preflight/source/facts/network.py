@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from preflight.source.adapters import adapter_config
 from preflight.source.architecture import architecture_of, networks_of
 from preflight.source.facts.telling import place_of, unknown
-from preflight.source.frozen import Frozen, frozen_layers
-from preflight.source.frozen_parts import BY_CALL, frozen_parts
+from preflight.source.frozen import BY_CALL, Frozen, frozen_layers
+from preflight.source.frozen_parts import frozen_parts
 from preflight.source.launcher import Launch
 from preflight.source.layers import Network
 from preflight.source.values import Obj, Value, settle
@@ -119,7 +119,7 @@ def _trainable(reading: Reading, model: Obj | None, total: int, place: Location 
     if any(adapter_config(trainer) is not None for trainer in reading.made("trainer")):
         return unknown("adapters are added; a dry run would tell how many parameters they have")
     if any(store.name == "requires_grad" for store in reading.trace.stores) or reading.trace.calls(
-        ".requires_grad_", "peft.get_peft_model", ".freeze", *BY_CALL
+        ".requires_grad_", "peft.get_peft_model", ".freeze", ".freeze_base_model", *BY_CALL
     ):
         network = Network(reading, model) if model is not None else None
         frozen = frozen_layers(reading, network) if network is not None else Frozen(certain=False)
