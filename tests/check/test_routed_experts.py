@@ -87,6 +87,17 @@ def test_parts_that_all_tokens_pass_are_no_experts(tmp_path: Path) -> None:
     assert (spec.family, spec.layers, spec.experts) == ("transformer_decoder", 64, 0)
 
 
+def test_blocks_that_are_given_the_rows_that_matter_most_are_no_experts(tmp_path: Path) -> None:
+    # Each block attends, and takes some tokens of what the one before it made: how many go through all is another sum.
+    text = _MIXTURE.replace("self.experts = Experts()", "self.experts = Expert()").replace(
+        "            x = block(x)\n",
+        "            kept = x.mean(-1).mean(0).topk(4).indices\n            x = torch.cat([x, block(x[:, kept])], dim=1)\n",
+    )
+    spec = _architecture(tmp_path, text)
+    assert (spec.family, spec.experts) == ("other", 0)
+    assert "given some of the tokens" in (spec.activation_reason or "")
+
+
 def test_no_figure_is_said_where_nobody_knows_how_many_experts_a_token_passes(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(_MIXTURE.replace(".topk(2, dim=-1)", ".topk(int(open('k').read()), dim=-1)"), encoding="utf-8")

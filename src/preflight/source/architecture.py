@@ -61,12 +61,13 @@ def _width(leaf: Leaf, position: int, name: str) -> int | None:
 def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | None:
     """A transformer, or nothing: other networks need their shapes, which a dry run gives."""
     linears = [leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Linear"]
-    routed = routed_experts(reading, network) if network.total is not None else None
+    attends = network.total is not None and _attends(reading, network)
+    routed = routed_experts(reading, network) if attends else None
     experts = _experts(network, linears, routed) if routed is not None else {}
     if isinstance(experts, str):
         return ModelSpec(family="other", parameters=network.total, activation_reason=experts)
     blocks = experts.pop("blocks", None) or _blocks(network, linears)
-    if network.total is None or blocks is None or not _attends(reading, network):
+    if not attends or blocks is None:
         return _other(reading, network)
     layers, hidden, ffn, gated = blocks
     embeddings = [leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Embedding"]
@@ -104,6 +105,9 @@ def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | 
     return msgspec.structs.replace(spec, **experts)
 
 
+_NO_EXPERTS = "what the parts that are given some of the tokens are made of was not recognised"
+
+
 def _experts(network: Network, linears: list[Leaf], routed: Routed) -> dict[str, Any] | str:
     """What experts change of an architecture, with its blocks; in words what is not known of them."""
     own = {id(leaf) for leaf in routed.leaves}
@@ -114,12 +118,16 @@ def _experts(network: Network, linears: list[Leaf], routed: Routed) -> dict[str,
     expert = _blocks(network, [leaf for leaf in linears if id(leaf) in own])
     always = _blocks(network, shared)
     dense = _blocks(network, [leaf for leaf in linears if id(leaf) not in apart])
-    if routed.per_token is None:
-        return "into how many experts a token goes is not known"
     number, holders = routed.number, len(routed.holders)
     if expert is None or expert[0] != number * holders or (always is not None and always[0] % holders):
-        return "what the experts of a block are made of was not recognised"
+        return _NO_EXPERTS
     _, hidden, width, gated = expert
+    sizes = {(hidden, width), (width, hidden), (hidden, 2 * width)}
+    given = [leaf for leaf in linears if id(leaf) in own]
+    if any((_width(leaf, 0, "in_features"), _width(leaf, 1, "out_features")) not in sizes for leaf in given):
+        return _NO_EXPERTS  # whole blocks, which attend as well
+    if routed.per_token is None:
+        return "into how many experts a token goes is not known"
     common = always[0] // holders * always[2] if always is not None else 0
     if common % width or any(other is not None and other[1] != hidden for other in (always, dense)):
         return "the widths of the experts and of what stands beside them do not go together"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from preflight.source.adapters import adapter_config
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.frozen import BY_CALL, HANDED_ON, LISTINGS, Change, changes
 from preflight.source.values import Obj, Value, settle
@@ -40,7 +41,8 @@ class FrozenParts:
 
 def frozen_parts(reading: Reading, model: Obj, spec: ModelSpec) -> FrozenParts | None:
     """Follow what a script freezes and thaws of a library's network; None where something else may be frozen."""
-    if reading.trace.calls(*_OTHERS) or any(not name.startswith(("<", "[")) for name in _replaced(model)):
+    adapted = any(adapter_config(trainer) is not None for trainer in reading.made("trainer"))
+    if adapted or reading.trace.calls(*_OTHERS) or any(not name.startswith(("<", "[")) for name in _replaced(model)):
         return None
     steps: list[tuple[int, str, bool]] = []
     for change in changes(reading):

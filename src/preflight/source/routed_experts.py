@@ -61,7 +61,8 @@ def routed_experts(reading: Reading, network: Network) -> Routed | None:
     number = max(holders.values(), default=0)
     if number < 2 or len(set(holders.values())) > 1 or holders.total() != len(parts):
         return None
-    return Routed(leaves, list(holders), number, chosen.pop() if len(chosen) == 1 else None)
+    per_token = chosen.pop() if len(chosen) == 1 else None
+    return Routed(leaves, list(holders), number, per_token if per_token is None or per_token <= number else None)
 
 
 def _choice_of(given: Value) -> Obj | None:
@@ -71,12 +72,11 @@ def _choice_of(given: Value) -> Obj | None:
         value = settle(value.receiver)
     if not isinstance(value, Obj):
         return None
+    index = None
     if value.kind == "item":
         index = value.args[0] if value.args else None
     elif value.name in _PICKS:
         index = value.argument(_PICKS[value.name], "index")
-    else:
-        return None
     return comes_from_any(index, _NEAR, tuple(_CHOICES))
 
 
