@@ -121,6 +121,8 @@ for x, y in DataLoader(data, sampler=Shards(data)):
     update(x, y)
 """,
     _COPIES,
+    "from mine import warm_up_schedule\n"
+    + _COPIES.replace("    for x", "    warm_up_schedule(optimizer, 10)\n    for x"),
     _COPIES.replace("4,), nprocs=4", "ranks,), nprocs=ranks").replace(
         "    mp.", "    ranks = torch.cuda.device_count()\n    mp."
     ),
@@ -140,6 +142,16 @@ GOOD = (
     _COPIES.replace("        optimizer.step()", "        dist.all_reduce(model.weight.grad)\n        optimizer.step()"),
     _COPIES.replace("nprocs=4", "nprocs=1"),
     _COPIES.replace("for x, y in", "if rank:\n        return\n    for x, y in"),
+    *(
+        "from mine import averaged\n" + _COPIES.replace("optimizer.step", call + "\n        optimizer.step")
+        for call in (
+            "averaged(optimizer)",
+            "averaged(list(model.parameters()))",
+            "for p in model.parameters():\n            averaged(p.grad)",
+        )
+    ),
+    "from mine import averaged\n"
+    + _COPIES.replace("    for x", "    optimizer.register_step_pre_hook(averaged)\n    for x"),
     _COPIES.replace("    for x, y in", "    first = rank == 0\n    while first:\n     for x, y in"),
     _COPIES.replace("    dist.d", '    torch.save(model.state_dict(), f"member{rank}.pt")\n    dist.d'),
     _COPIES.replace("lr=0.1", "lr=0.1 / 2**rank"),
@@ -237,6 +249,9 @@ def _of_each_rank(context: Context, loop: TrainingLoop) -> bool:
     return any(carries_rank(value) for value in (*files, *settings))
 
 
+_REDUCERS = (".all_reduce", ".register_post_accumulate_grad_hook", ".register_hook", ".register_step_pre_hook")
+
+
 def _reduced(context: Context) -> bool:
     """Whether anything is there that reduces gradients, or that could."""
     for role in ("accelerator", "fabric", "engine", "trainer", "lightning_trainer"):
@@ -252,17 +267,27 @@ def _reduced(context: Context) -> bool:
             ("torch.distributed.", "apex.parallel.", "fairscale.", "horovod.", "deepspeed.", "colossalai.", "megatron.")
         ) and name not in ("torch.distributed.init_process_group",):
             return True
-        if "DataParallel" in name or name in (".all_reduce", ".register_post_accumulate_grad_hook", ".register_hook"):
+        if "DataParallel" in name or name in _REDUCERS:
             return True
         if name.startswith((".", *_KEEP)) or name in ("()", "?"):
             continue
-        if any(not e.inlined and _gets(e, models) for e in events):
+        if any(not e.inlined and _gets(context, e, models) for e in events):
             return True
     return False
 
 
-def _gets(event: Event, models: set[int]) -> bool:
-    return any(id(o) in models for a in (*event.args, *event.kwargs.values()) for o in options_of(a, limit=4))
+def _gets(context: Context, event: Event, models: set[int]) -> bool:
+    """Whether a call is given a model, its parameters or their gradients, or an optimizer for another thing than a schedule."""
+    given = (*event.args, *event.kwargs.values())
+    if any(id(o) in models for a in given for o in options_of(a, limit=4)):
+        return True
+    if context.roles.of(event.result) == "scheduler" or "schedule" in event.name.lower():
+        return False
+    return any(context.roles.of(a) == "optimizer" for a in given) or any(
+        isinstance(part, Obj) and part.name in (".parameters", ".named_parameters")
+        for a in given
+        for part in provenance(a, 40)
+    )
 
 
 def _sharded(loop: TrainingLoop, samplers: list[Obj]) -> bool:
