@@ -33,7 +33,7 @@ class GradientsReach(Relation):
     into it takes a gradient, and none of its parameters ever gets one: then a term of the loss was left out. Nor does an output
     go unused that the next module is given without its graph: where no parameter of a part of a model ever gets a gradient,
     and what is called after it takes in a tensor of the very form of its output that needs none, and of no form that the
-    data has, the graph was cut between the two. Where all that
+    data has, the graph was cut between the two, unless that one takes in something else with a graph, too. Where all that
     has gradients is a parameter that is part of no module, such as an offset, the networks that took part and never had any
     are named from the third step on. Modules are seen in iterations that
     are recorded in detail; in others one is taken to take part that took part whenever it was seen. A block that is left out
@@ -253,6 +253,7 @@ class GradientsReach(Relation):
         yield _bottleneck(0.5)
         yield _bottleneck(None, cut=False)  # an output that is not used
         yield _bottleneck(None, shape=(8, 8))  # and what comes next is given data
+        yield _bottleneck(None, beside=True)  # or noise, beside what has a graph
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -338,7 +339,9 @@ def _adapted(norm: float | None) -> list[Window]:
     return found
 
 
-def _bottleneck(norm: float | None, cut: bool = True, shape: tuple[int, int] = (8, 2)) -> list[Window]:
+def _bottleneck(
+    norm: float | None, cut: bool = True, shape: tuple[int, int] = (8, 2), beside: bool = False
+) -> list[Window]:
     """A model whose deepest block hands on its output with or without a graph, while the blocks before it are trained."""
     names = ("net.down", "net.deep", "net.up")
     mini = Mini({f"{name}.weight": {} for name in names})
@@ -350,15 +353,19 @@ def _bottleneck(norm: float | None, cut: bool = True, shape: tuple[int, int] = (
             ends = (("in0", needs), ("out0", True))
             rows = [{"object": name, "position": end, "shape": shape, "requires_grad": graph} for end, graph in ends]
             inside.append((f"module {name}", {"inside": tuple(("tensor", row) for row in rows)}))
+        again: list[Any] = ["module net.up"] if beside else []
         window = mini.window(
             ("batch", {"loader": "forward:net", "shapes": [[8, 8]], "bits": [7]}),
-            ("forward net", {"inside": inside, "args": {"training": True}}),
+            ("forward net", {"inside": [*inside, *again], "args": {"training": True}}),
             "backward",
             ("gradients", {f"{name}.weight": norm if name == "net.deep" else 0.5 for name in names}),
             "step optimizer0:SGD",
         )
-        modules = {call.object: call.q for call in window.calls}
+        modules = {call.object: call.q for call in reversed(window.calls)}
         window.tensors = [one._replace(call=modules[one.object]) for one in window.tensors]
+        last = window.named("module")[-1].q
+        fed = next(one for one in window.tensors if one.object == "net.up" and one.position == "in0")
+        window.tensors += [fed._replace(call=last, requires_grad=True)] if beside else []
         found.append(window)
     return found
 
