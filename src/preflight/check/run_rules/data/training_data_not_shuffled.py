@@ -16,7 +16,7 @@ _HEAD = """
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-data = TensorDataset(torch.randn(64, 8), torch.randint(2, (64,)))
+data = TensorDataset(torch.randn(64, 8), torch.arange(64) // 32)
 """
 _BODY = """
 model = nn.Linear(8, 2).cuda()
