@@ -14,8 +14,6 @@ from preflight.catalog.hardware import resolve_gpu
 from preflight.check.dry_run.end import early_end
 from preflight.dryrun.following import listening, memory_limit
 from preflight.dryrun.launch import Job, dry_run
-from preflight.dryrun.virtual.guard.watchdog import Watchdog
-from preflight.dryrun.virtual.progress import Progress
 from preflight.vocabulary.profile import Profile
 
 HEAD = """
@@ -116,6 +114,9 @@ def test_a_loader_without_data_ends_a_script_that_waits_for_its_steps(tmp_path: 
 
 def test_looking_where_a_script_is_keeps_none_of_its_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A frame that is held while files are asked about would keep what its function had, and the peak would be too high."""
+    pytest.importorskip("torch")
+    from preflight.dryrun.virtual.guard.watchdog import Watchdog
+    from preflight.dryrun.virtual.progress import Progress
 
     class Big:
         pass
