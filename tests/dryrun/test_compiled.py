@@ -105,3 +105,12 @@ def test_what_leaves_the_compiled_part_is_written(run_program: Callable[[str], P
         )
     )
     assert outside.compiled_bytes >= inside.compiled_bytes + 0.9 * UNIT
+
+
+def test_a_network_that_is_gone_when_the_run_ends_was_compiled_all_the_same(
+    run_program: Callable[[str], Profile],
+) -> None:
+    head, loop = PROGRAM.replace("{compiled}", "run = torch.compile(model)").split("model = Net()")
+    body = "".join(f"    {line}\n" for line in ("model = Net()" + loop).splitlines())
+    seen = run_program(f"{head}def main():\n{body}\nmain()\n")
+    assert 0 < seen.compiled_bytes < seen.peak_bytes

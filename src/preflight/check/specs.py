@@ -59,7 +59,7 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
         found = facts.get(key)
         return found.value if found is not None else None
 
-    trainable = value("model.trainable_parameters")
+    stack, trainable = _stack(reading), value("model.trainable_parameters")
     length, variable = value("sequence_length"), bool(value("sequence_length.variable"))
     return RunSpec(
         micro_batch=value("batch.micro"),
@@ -75,12 +75,12 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
         optimizer_momentum=value("optimizer.momentum"),
         attention=cast(Any, _attention(reading, model)),
         recompute="full" if _checkpoints(reading) else "none",
-        stack=cast(Any, _stack(reading)),
+        stack=cast(Any, stack),
         trainable_parameters=trainable if isinstance(trainable, int) else None,
         frozen_blocks=value("model.frozen_blocks"),
         frozen_beside=float(value("model.frozen_beside") or 0),
-        logits_upcast=_upcasts(reading),
-        loss_compiled=_stack(reading) == "compile" and loss_compiled(reading),
+        logits_upcast=_upcasts(reading, stack),
+        loss_compiled=stack == "compile" and loss_compiled(reading),
         clipping=bool(value("gradient_clipping")),
         evaluation_micro_batch=_evaluation_batch(reading),
         steps=value("steps"),
@@ -160,9 +160,9 @@ def _stack(reading: Reading) -> str:
     return "eager"
 
 
-def _upcasts(reading: Reading) -> bool:
+def _upcasts(reading: Reading, stack: str) -> bool:
     """Whether the logits become fp32 before the loss: the models of transformers do it, others where the script says so."""
-    if _stack(reading) == "transformers":
+    if stack == "transformers":
         return True
     return any(
         isinstance(part, Obj) and part.name == ".float"

@@ -32,7 +32,7 @@ def of(gpu: VirtualGpu, optimizers: list[Any], rounds: Rounds) -> dict[str, Any]
         "backwards": progress.backwards,
         "operators": gpu.operators,
         "peak_bytes": ledger.peak,
-        "compiled_bytes": ledger.compiled.peak if progress.compiled else 0,
+        "compiled_bytes": ledger.compiled.peak if ledger.compiled.any else 0,
         "peak_phase": ledger.peak_at[0],
         "peak_step": ledger.peak_at[1],
         "reserved_bytes": max((peak.reserved for peak in ledger.peaks.values()), default=0),

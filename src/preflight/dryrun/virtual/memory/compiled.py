@@ -27,25 +27,24 @@ class Compiled:
 
     Attributes:
         peak: The highest number of bytes without them.
+        any: Whether there was one.
     """
 
     def __init__(self) -> None:
         self.peak = 0
+        self.any = False
         self._spared: dict[int, int] = {}
         self._sources: dict[int, set[int]] = {}  # of each that is spared: what was written and it is made of
         self._needed: dict[int, set[int]] = {}  # the other way round
         self._kept: dict[int, int] = {}  # written ones that are gone, without which one could not be made again
-        self._sum = self._made = 0
-
-    @property
-    def now(self) -> int:
-        """Bytes that are held now and would not be."""
-        return self._sum
+        self._sum = 0  # bytes that are held now and would not be
+        self._made = 0
 
     def spare(self, key: int, size: int, read: list[int]) -> None:
         """A result is made of what was read, and would not be written."""
         if key in self._spared:
             return
+        self.any = True
         self._spared[key] = size
         self._sum += size
         sources: set[int] = set()
@@ -84,10 +83,6 @@ class Compiled:
     def mark(self, allocated: int) -> None:
         """So many bytes are allocated."""
         self.peak = max(self.peak, allocated - self._sum)
-
-    def __bool__(self) -> bool:
-        """Whether there is anything that would not be written."""
-        return bool(self._spared)
 
 
 def fused(func: Any, name: str) -> bool:
