@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from preflight.check.queries.handed_on import hands_on_optimizer
 from preflight.check.queries.kept_graphs import recorded, switched_globally, used_in_losses
 from preflight.check.queries.loaders import feeding, trains
 from preflight.source.evaluate.library.torch import wrapped
@@ -77,11 +78,7 @@ def _is_one_of(event: Event, models: set[int]) -> bool:
 
 def _may_train(context: Context, event: Event) -> bool:
     """Whether an event computes gradients or may do so out of sight: an unknown function that is given the optimizer."""
-    if trains(context, event):
-        return True
-    if event.inlined or event.name.startswith(("torch.", "builtins.")):
-        return False
-    return any(context.roles.of(a) == "optimizer" for a in (*event.args, *event.kwargs.values()))
+    return trains(context, event) or hands_on_optimizer(context, event)
 
 
 def feeds_loss(event: Event, used: set[int]) -> bool:

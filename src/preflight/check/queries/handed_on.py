@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from preflight.source.trace import provenance
+from preflight.source.trace import Event, provenance
 from preflight.source.values import Value
 
 if TYPE_CHECKING:
@@ -27,3 +27,10 @@ def handed_on(context: Context, thing: Value, prefixes: tuple[str, ...] = (), na
             if any(part is thing for part in provenance(value, 12)):
                 return True
     return False
+
+
+def hands_on_optimizer(context: Context, event: Event) -> bool:
+    """Whether a call gives an optimizer to code that was not followed, which may then step with it."""
+    if event.inlined or event.name.startswith(("torch.", "builtins.")):
+        return False
+    return any(context.roles.of(a) == "optimizer" for a in (*event.args, *event.kwargs.values()))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from preflight.check.queries.backward_graph import grad_mode
 from preflight.check.queries.batches import LOADER
+from preflight.check.queries.handed_on import hands_on_optimizer
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, parents_of
@@ -229,9 +230,7 @@ def _may_step(context: Context, event: Event) -> bool:
     last = event.name.rpartition(".")[2]
     if last in _STEPS:
         return context.roles.of(event.receiver) != "scheduler"
-    if event.inlined or event.name.startswith(("torch.", "builtins.")):
-        return False
-    return any(context.roles.of(a) == "optimizer" for a in (*event.args, *event.kwargs.values()))
+    return hands_on_optimizer(context, event)
 
 
 def _is_trainers_step(event: Event, frame: Frame) -> bool:
