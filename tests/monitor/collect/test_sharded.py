@@ -18,6 +18,8 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
     pytest.skip("this torch cannot run several processes", allow_module_level=True)
+if not hasattr(pytest.importorskip("torch.distributed.fsdp"), "fully_shard"):
+    pytest.skip("this torch shards parameters on GPUs alone", allow_module_level=True)
 
 PROGRAM = """
 import sys, time
@@ -25,10 +27,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-try:
-    from torch.distributed.fsdp import fully_shard
-except ImportError:
-    from torch.distributed._composable.fsdp import fully_shard
+from torch.distributed.fsdp import fully_shard
 
 class Net(torch.nn.Module):
     def __init__(self):

@@ -168,6 +168,10 @@ def test_a_model_as_a_function_of_its_weights() -> None:
     held_against(functional)
 
 
+@pytest.mark.skipif(
+    not hasattr(pytest.importorskip("torch.distributed.fsdp"), "fully_shard"),
+    reason="this torch has them for GPUs alone",
+)
 @pytest.mark.parametrize("wrap", [sharded, split])
 def test_a_model_of_distributed_tensors(wrap: Callable[[Any], Any], group: None) -> None:
     held_against(wrap)

@@ -42,6 +42,11 @@ if how == "load":
         torch.load("nowhere.pt")
     except FileNotFoundError as error:
         raise ValueError("no start") from error
+if how == "warn":
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    for epoch in range(2):
+        schedule.step(epoch)
+    schedule.step(3)
 if how == "kill":
     time.sleep(0.6)
     os.kill(os.getpid(), 9)
@@ -73,6 +78,12 @@ def test_output_and_exit_code_are_the_programs_own(script: Path, tmp_path: Path,
     assert process.end["how"] == "exception"
     assert process.end["error"] == error
     assert process.end["s"] == 5
+
+
+def test_what_torch_warns_of_is_said_as_often_and_at_the_same_places(script: Path, tmp_path: Path) -> None:
+    plain = subprocess.run([sys.executable, str(script), "5", "warn"], capture_output=True, text=True, check=False)
+    assert plain.stderr.count("UserWarning: ") >= 2
+    assert start(script, tmp_path, "5", "warn").stderr == plain.stderr
 
 
 def test_a_killed_program_leaves_what_was_recorded(script: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from .recorder import Recorder
 THROUGH, AGAIN = "through", "again"
 _MARK = "preflight_root"
 _MOST_NODES = 64
-_NONE = (-1, 0, 0, 0)
+_NONE = (-1, 0, 0)
 
 
 class Chained:
@@ -47,19 +47,20 @@ class Chained:
         recorder = self.recorder
         if self._written():
             self._since = recorder.passes
-        number, iteration, depth, own = self._found(root)
+        found = self._found(root)
+        number, iteration, depth = found
         if 0 <= number < recorder.passes - recorder.waiting:  # it lies before the last step of any optimizer
             if iteration < recorder.iteration:
                 depth += 1
                 seen[THROUGH] = depth
-        elif number >= self._since and own != id(root) and not self._frozen():
+        elif number >= self._since and root.metadata.get(_MARK) is not found and not self._frozen():
             seen[AGAIN] = recorder.passes - number
         if kept and loss.numel() == 1:  # of more numbers the program may weigh each as it likes
-            root.metadata[_MARK] = (recorder.passes, recorder.iteration, depth, id(root))
+            root.metadata[_MARK] = (recorder.passes, recorder.iteration, depth)
             self._marked = True
 
-    def _found(self, root: Any) -> tuple[int, int, int, int]:
-        """The last pass whose root lies in this one's sum, its iteration, through how many it went, and which root it was."""
+    def _found(self, root: Any) -> tuple[int, int, int]:
+        """The last pass whose root lies in this one's sum, as it was marked: with its iteration and through how many it went."""
         nodes, known, found = [root], {id(root)}, _NONE
         if not self._marked:
             return found

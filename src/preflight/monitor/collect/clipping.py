@@ -11,7 +11,7 @@ from typing import Any
 
 from .backward import read_later
 from .entry import Entry
-from .patching import Patches, watched
+from .patching import Patches, unseen_by_warnings, watched
 from .places import from_program
 from .recorder import Recorder
 from .variables import Variables
@@ -65,6 +65,7 @@ class Clipping:
                 with self.recorder.work("clipping"):
                     self._noted = self._counts(noted)
 
+        unseen_by_warnings(call)  # type: ignore[arg-type]
         return call
 
     def _covered(self, parameters: Any) -> dict[str, Any]:

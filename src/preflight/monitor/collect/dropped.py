@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from .plain import Outside, impossible, simple
+from .unpacking import runs_a_hook
 
 _LEAST_NUMBERS = 32
 _MOST_NUMBERS = 1 << 20
@@ -43,8 +44,8 @@ def constant(node: Any) -> Any:
     if len(below) != 2 or (below[0] is None) == (below[1] is None):
         return None
     word = "self" if below[0] is None else "other"
-    if getattr(getattr(node, f"_raw_saved_{word}", None), "unpack_hook", None) is not None:
-        return None  # to read it is to run what the program hooked there
+    if runs_a_hook(node, word):
+        return None
     try:
         return getattr(node, f"_saved_{word}")
     except (AttributeError, RuntimeError):

@@ -44,9 +44,6 @@ def watch(
                 made(value)
         return value
 
-    # A function may warn of a reduction at its caller's place; Python passes by frames of such a name in looking for it.
-    code = watching.__code__.replace(co_filename=f"{__file__} (importlib._bootstrap)")  # type: ignore[attr-defined]
-    watching.__code__ = code  # type: ignore[attr-defined]
     watching.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]
     patches.replace(functional, name, watching)
 

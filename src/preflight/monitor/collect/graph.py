@@ -9,11 +9,13 @@ from itertools import islice
 from typing import Any
 
 from .dropped import drops
+from .unpacking import runs_a_hook
 
 _MOST_NODES = 8000
 _MOST_WRITTEN = 8  # attentions that are written out and looked at
 _MOST_USES = 64  # operations on the way from the weights of an attention to what is done with them
 _END = 1 << 64
+_ALL = (1 << 63) - 1  # where a slice ends that has no end
 _MASKED = -1e4
 """What is added to scores of attention that are not to count is below this."""
 _TO_SCORES = (
@@ -78,8 +80,8 @@ class Graph:
     def look(self, place: int, word: str) -> tuple[Any, bool]:
         """A tensor that an operation holds, as ``held`` gives it, and whether it holds one that cannot be read."""
         node = self.nodes[place]
-        if getattr(getattr(node, f"_raw{word}", None), "unpack_hook", None) is not None:
-            return None, True  # to read it is to run what the program hooked there: a whole forward pass, perhaps
+        if runs_a_hook(node, word.removeprefix("_saved_")):
+            return None, True
         try:
             value = getattr(node, word, None)
         except RuntimeError:
@@ -366,11 +368,21 @@ def name_of(node: Any) -> str:
 
 
 def _children(node: Any) -> Iterator[Any]:
-    return (child for child, _ in node.next_functions if child is not None)
+    return (_sliced(child) for child, _ in node.next_functions if child is not None)
+
+
+def _sliced(node: Any) -> Any:
+    """What a slice that takes all of it is made from, which an older torch makes of ``x[:, None]``; else the operation."""
+    while name_of(node) == "Slice" and (node._saved_start, node._saved_end, node._saved_step) == (0, _ALL, 1):
+        below = node.next_functions[0][0]
+        if below is None:
+            break
+        node = below
+    return node
 
 
 def _children_of(node: Any, count: int | None) -> list[Any]:
-    return [child for child, _ in node.next_functions[:count] if child is not None]
+    return [_sliced(child) for child, _ in node.next_functions[:count] if child is not None]
 
 
 def _strided(value: Any) -> Any:

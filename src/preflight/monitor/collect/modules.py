@@ -94,7 +94,7 @@ class Forwards:
         opened = self.thread.open
         if not opened:
             if recorder.detail:
-                self.sequences.hooked()  # first of all: also where nothing is told of this pass
+                self.sequences.hooks.look()  # first of all: also where nothing is told of this pass
             self._begins(module, args, opened)
             return
         outermost = opened[0][0]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from .entry import Entry
@@ -11,6 +12,7 @@ from .recorder import Recorder
 
 Before = Callable[[tuple[Any, ...], dict[str, Any]], "Entry | None"]
 After = Callable[["Entry | None", Any, "BaseException | None"], None]
+_UNSEEN = " (importlib._bootstrap)"
 
 
 class Patches:
@@ -27,6 +29,8 @@ class Patches:
 
     def replace(self, owner: Any, name: str, new: Any) -> None:
         """Set an attribute and remember what it was."""
+        if isinstance(new, FunctionType):
+            unseen_by_warnings(new)
         self._replaced.append(
             (owner, name, owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name), new)
         )
@@ -97,3 +101,10 @@ def watched(
 
     watched_call._preflight_watched = True  # type: ignore[attr-defined]
     return watched_call
+
+
+def unseen_by_warnings(function: FunctionType) -> None:
+    """Let what a function calls warn at the place of its caller: Python passes by frames of such a name in looking for it."""
+    code = function.__code__
+    if not code.co_filename.endswith(_UNSEEN):
+        function.__code__ = code.replace(co_filename=code.co_filename + _UNSEEN)

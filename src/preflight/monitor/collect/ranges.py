@@ -21,6 +21,7 @@ from .plain import DEVICES, Outside, impossible, plain_types, simple
 from .recorder import Recorder
 from .sequences import Sequences
 from .tail import WEIGHTS
+from .unpacking import runs_a_hook
 
 LOSSES = ("MseLoss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropyWithLogits")
 OUTSIDE = "targets.outside"
@@ -107,8 +108,8 @@ class Ranges:
 
 def _labels(node: Any) -> tuple[Any, Any, int] | None:
     """The labels of a CTC loss, how many each sample has, and the blank, where they can be read and are not too many."""
-    if getattr(getattr(node, "_raw_saved_targets", None), "unpack_hook", None) is not None:
-        return None  # to read it is to run what the program hooked there
+    if runs_a_hook(node, "targets"):
+        return None
     try:
         labels, lengths, blank = node._saved_targets, node._saved_target_lengths, node._saved_blank
     except (AttributeError, RuntimeError):
@@ -123,8 +124,8 @@ def _labels(node: Any) -> tuple[Any, Any, int] | None:
 
 def _target(node: Any) -> Any:
     """What a loss compares with, where it can be read and is not too much."""
-    if getattr(getattr(node, "_raw_saved_target", None), "unpack_hook", None) is not None:
-        return None  # to read it is to run what the program hooked there
+    if runs_a_hook(node, "target"):
+        return None
     try:
         target = node._saved_target
     except (AttributeError, RuntimeError):

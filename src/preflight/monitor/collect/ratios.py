@@ -18,6 +18,7 @@ from .plain import DEVICES, Outside, impossible, plain_types, simple
 from .recorder import Recorder
 from .sequences import Sequences
 from .tail import WEIGHTS
+from .unpacking import runs_a_hook
 
 ONE, AGAIN = "ratio.one", "ratio.again"
 _MOST_NODES = 48
@@ -126,8 +127,8 @@ def _ratio(root: Any) -> Any:
 
 def _result(node: Any) -> Any:
     """What an exponential gave, where it can be read and is fine enough."""
-    if getattr(getattr(node, "_raw_saved_result", None), "unpack_hook", None) is not None:
-        return None  # to read it is to run what the program hooked there
+    if runs_a_hook(node, "result"):
+        return None
     try:
         result = node._saved_result
     except (AttributeError, RuntimeError):

@@ -8,7 +8,6 @@ would run them, and behind them may stand a whole forward pass.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from .pending import Pending, to_host
 from .plain import Outside, impossible
 from .positions import LEAST_SAMPLES, MOST_READ, Table, crossed, lost, placed
 from .stepwise import stepwise
+from .unpacking import Hooks
 from .ways import straight as straight_way
 
 _MOST_LOOKS = 4
@@ -74,34 +74,16 @@ class Sequences:
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self._looks = BoundedLooks(_MOST_LOOKS, _MOST_PLACES)
-        self._hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
-        self.packed = False  # whether hooks on what graphs save were ever in force
+        self.hooks = Hooks(torch)
+
+    @property
+    def packed(self) -> bool:
+        """Whether hooks on what graphs save were ever in force."""
+        return self.hooks.ever
 
     def install(self, patches: Patches) -> None:
-        """Notice from now on when the program sets hooks on what graphs save, also where it calls no module."""
-        owner = getattr(self.torch._C, "_autograd", None)
-        push = getattr(owner, "_push_saved_tensors_default_hooks", None)
-        if push is None:
-            self.packed = True  # a torch that does it in another way: then it is not known
-            return
-
-        @functools.wraps(push)
-        def noticed(*args: Any) -> Any:
-            self.packed = True
-            return push(*args)
-
-        self.hooked()
-        patches.replace(owner, "_push_saved_tensors_default_hooks", noticed)
-        patches.alias(owner, "_push_saved_tensors_default_hooks", self.torch.autograd)
-
-    def hooked(self) -> None:
-        """Notice that the program has hooks on what graphs save: then nothing may be read of one."""
-        if self.packed or self._hooks is None:
-            return
-        try:
-            self.packed = self._hooks(True) is not None
-        except (RuntimeError, TypeError):
-            self.packed = True  # a torch that is asked in another way
+        """Notice from now on when the program sets hooks on what graphs save."""
+        self.hooks.install(patches)
 
     def of(self, place: str, loss: Any) -> Pending | None:
         """Numbers of each table of tokens, in the order of ``NAMES``; None where there is nothing to tell.
@@ -111,8 +93,8 @@ class Sequences:
         """
         if not self._looks.take(place):
             return None
-        self.hooked()
-        if self.packed or self._hooks is None or getattr(loss, "grad_fn", None) is None or impossible(self.torch):
+        self.hooks.look()
+        if self.packed or getattr(loss, "grad_fn", None) is None or impossible(self.torch):
             return None
         graph = Graph(loss.grad_fn)
         targets = list(islice(_targets(graph), _MOST))

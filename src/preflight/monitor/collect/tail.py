@@ -13,6 +13,7 @@ from typing import Any
 from .bounded import BoundedLooks
 from .dropped import constant, drops
 from .plain import plain_types
+from .unpacking import runs_a_hook
 
 _MOST_NODES = 40
 _MOST_LOOKS = 6
@@ -85,7 +86,13 @@ def _name(node: Any) -> str:
 
 
 def _shape(node: Any) -> list[int] | None:
+    """The shape of what an operation gives; an older torch tells it only where the operation keeps what it gave."""
     held = getattr(node, "_input_metadata", None)
+    if held is None:
+        try:
+            return None if runs_a_hook(node, "result") else _sizes(node._saved_result)
+        except (AttributeError, RuntimeError):
+            return None
     return _sizes(held[0]) if held else None
 
 

@@ -18,6 +18,7 @@ from .plain import DEVICES, Outside, impossible, simple
 from .recorder import Recorder
 from .sequences import Sequences
 from .tail import WEIGHTS
+from .unpacking import runs_a_hook
 
 _MOST_NODES = 24
 _MOST_LOSSES = 4
@@ -62,8 +63,8 @@ class Targets:
         reduction = node._saved_reduction
         total = None
         if reduction != _NONE:
-            if getattr(node._raw_saved_total_weight, "unpack_hook", None) is not None:
-                return  # to read it is to run what the program hooked there
+            if runs_a_hook(node, "total_weight"):
+                return
             total = node._saved_total_weight
         waiting = [True]
 
