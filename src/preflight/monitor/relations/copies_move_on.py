@@ -1,0 +1,246 @@
+"""A copy of the weights of the start that answers for the trained network is brought on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.copies import Copies, is_trained
+from preflight.monitor.views.fingerprints import looks_of
+from preflight.monitor.window import Batch, Call, Variable, Window
+
+_STEPS = 50
+"""Steps in which a target or an average is brought on at least once."""
+_LATE = 0.8
+"""The share of the steps after which it was looked at once more at the least."""
+_RESTS = 3
+_BESIDE = 8
+"""Iterations in which a copy was called beside the trained network, on other samples each time."""
+_MOST_CALLS = 4
+"""Calls of a copy in such an iteration: an opponent answers once for every move."""
+_PHASES = 2
+
+
+class CopiesMoveOn(Relation):
+    """A copy of the weights of the start that is called for the trained network is brought on before the training is over.
+
+    A target network answers for the samples that come next, an average is what is evaluated. Where the update of the copy is
+    never reached, both go on to answer as the untrained network did.
+    Judged at the end of a program that ended by itself, after fifty steps and more. Meant are networks that no optimizer
+    steps, that began as exact copies of a trained one and are the same in every bit at each look since, up to the last fifth
+    of the steps, while all of the trained one's matrices have moved. Such a copy is either called in each iteration beside the
+    trained network, as often each time, on tensors of numbers of the same shape and never on the ones that this learns from; or
+    only between the steps, several times, while the trained network itself is never called but to learn.
+    A reference, a teacher or a model that is distilled is given the samples that the trained one learns from; a baseline is
+    evaluated beside it. Nothing is said where weights were loaded from a file, or the network is a library's: a copy of what
+    was trained before may be meant to rest.
+    """
+
+    name = "copies-move-on"
+    needs = frozenset({"step", "state", "forward", "batch", "load", "load_state_dict"})
+    follows = (looks_of,)
+    wakes = frozenset({"exact parameter at before_step", "forward", "load", "load_state_dict", "note end"})
+    repeats = 2
+    looks = frozenset({"forward", "step"})
+    reads = frozenset({"exact parameter at before_step", "load", "load_state_dict", "note end"})
+    whole = False
+    severity = "warning"
+    priority = 17
+    cause = "the update of the target or the average stands in a branch that is never taken, or is never called"
+    advice = "load the trained weights into the copy every so many steps, or move it a little with each"
+
+    def __init__(self) -> None:
+        self._copies = Copies()
+        self._moved: set[int] = set()
+        self._rested: Counter[int] = Counter()
+        self._last: dict[int, int] = {}  # by variable, the step before which it was seen last
+        self._names: dict[str, int] = {}
+        self._taken: set[str] = set()  # names that several variables have had
+        self._loaded: set[str] = set()
+        self._steps = 0
+        self._looked_at: set[str] = set()  # networks that were called otherwise than to learn
+        self._calls: dict[str, Call] = {}
+        self._phases: Counter[str] = Counter()  # by network, the windows in which it was called after the steps
+        self._beside: dict[str, set[int]] = {}  # how often it was called before a step, in each window in which it was
+        self._apart: dict[str, Counter[tuple[str, bool]]] = {}  # by copy: networks that learnt from other samples, or the same
+        self._windows: Counter[str] = Counter()
+
+    def kept(self) -> object:
+        """Nothing: it speaks at the end alone."""
+        return ()
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for look in looks_of(window):
+            self._copies.see(look.state)
+            self._moved.update(look.moved)
+            self._rested.update(look.rested)
+            self._last.update(dict.fromkeys(look.ids, look.state.s))
+            for ident in look.fresh:
+                name = window.run.name(ident)
+                if self._names.setdefault(name, ident) != ident:
+                    self._taken.add(name)
+        if window.named("load"):
+            self._loaded.add("")
+        if not self._steps:
+            self._loaded.update(call.object for call in window.named("load_state_dict"))
+        self._called(window)
+        for note in window.notes.get("end", ()) if self._steps >= _STEPS and "" not in self._loaded else ():
+            for name in self._calls:
+                yield from self._judge(name, window, note.get("how") == "exit")
+
+    def _called(self, window: Window) -> None:
+        """Take in who was called, to learn or not, and on what."""
+        steps = window.named("step")
+        last = max((call.q for call in steps), default=-1)
+        self._steps = max([self._steps, *(call.s + 1 for call in steps)])
+        calls = window.named("forward")
+        learning = [call for call in calls if call.q < last and call.context.startswith("grad") and _trains(call)]
+        numbers = {call.q for call in learning}
+        self._calls.update({call.object: call for call in calls})
+        self._looked_at.update(call.object for call in calls if call.q not in numbers)
+        self._phases.update({call.object for call in calls if call.q > last})
+        inputs = _inputs(calls, window.batches)
+        for name, count in Counter(call.object for call in calls if call.q < last).items():
+            self._beside.setdefault(name, set()).add(count)
+            given = [inputs.get(call.q) for call in calls if call.object == name and call.q < last]
+            if None in given:
+                continue
+            self._windows[name] += 1
+            apart = self._apart.setdefault(name, Counter())
+            for other in {call.object for call in learning} - {name}:
+                theirs = [inputs[call.q] for call in learning if call.object == other and call.q in inputs]
+                apart[other, all(_others(one, theirs) for one in given if one)] += 1
+
+    def _judge(self, name: str, window: Window, ended: bool) -> Iterator[Example]:
+        known = [one for one in window.run.variables.values() if one.name.startswith(name + ".")]
+        matrices = [one for one in known if one.kind == "parameter" and len(one.shape) > 1]
+        origin = self._origin(name, matrices, window)
+        if not origin or window.run.classes.get(name) in window.run.librarys:
+            return
+        trained = [window.run.name(self._names[origin + one.name.removeprefix(name)]) for one in matrices]
+        if not all(self._names[one] in self._moved for one in trained):
+            return
+        rests = not any(one.id in self._moved for one in matrices) and all(map(self._still, matrices))
+        if not rests and not all(one.id in self._moved for one in matrices):
+            return
+        wrong = ended and rests and (self._answers(name, origin) or self._is_evaluated(name, origin))
+        yield Example(
+            (),
+            not wrong,
+            {},
+            variables=(name, *(one.name for one in matrices)) if wrong else (),
+            expected=f"weights that follow those of {origin}" if wrong else None,
+            seen=f"the weights of the start, after {self._steps} steps" if wrong else None,
+            call=self._calls[name],
+            detail=f"{name} began as a copy of {origin} and was never brought on" if wrong else "",
+        )
+
+    def _origin(self, name: str, matrices: list[Variable], window: Window) -> str:
+        """The trained network that one began as a copy of."""
+        if not matrices or any(one.name in self._taken for one in matrices):
+            return ""
+        found: set[str] | None = None
+        for one in matrices:
+            end = one.name.removeprefix(name)
+            originals = [
+                other
+                for other in self._copies.originals(one.id, window, exact=True)
+                if other.name.endswith(end) and is_trained(other) and self._names.get(other.name) == other.id
+            ]
+            of = {other.name.removesuffix(end) for other in originals if other.name not in self._taken}
+            found = of if found is None else found & of
+        return min(found) if found and not found & self._loaded else ""
+
+    def _still(self, one: Variable) -> bool:
+        """Whether a matrix was seen to rest up to the end."""
+        return self._rested[one.id] >= _RESTS and self._last[one.id] >= _LATE * (self._steps - 1)
+
+    def _answers(self, name: str, origin: str) -> bool:
+        """Whether a copy is called in each iteration beside the trained network, on other samples of the same form."""
+        counts = self._beside.get(name, set())
+        seen, apart = self._windows[name], self._apart.get(name, Counter())
+        return len(counts) == 1 and max(counts) <= _MOST_CALLS and seen >= _BESIDE and apart[origin, True] == seen
+
+    def _is_evaluated(self, name: str, origin: str) -> bool:
+        """Whether a copy is called between the steps alone, and the trained network never there."""
+        return name not in self._beside and self._phases[name] >= _PHASES and origin not in self._looked_at
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _targets(every=40)
+        yield _targets(same=True)  # a reference
+        yield _targets(every=0, how="signal")
+        yield _evaluated(moves=True)
+        yield _evaluated(beside=True)  # a baseline
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _targets()
+        yield _evaluated()
+
+
+def _trains(call: Call) -> bool:
+    return bool((call.args or {}).get("training", True))
+
+
+def _inputs(calls: Sequence[Call], batches: Sequence[Batch]) -> dict[int, tuple[Any, list[int], str]]:
+    """By call, the first tensor that went into it: its fingerprint, shape and kind."""
+    found: dict[int, tuple[Any, list[int], str]] = {}
+    for batch in batches:
+        own = [call.q for call in calls if batch.loader == f"forward:{call.object}" and call.q < batch.q]
+        first = next(zip(batch.bits, batch.shapes, batch.dtypes, strict=False), (None, [], ""))
+        if own and first[0] is not None:
+            found[max(own)] = first
+    return found
+
+
+def _others(one: tuple[Any, list[int], str], theirs: Sequence[tuple[Any, list[int], str]]) -> bool:
+    """Whether a batch of numbers has the shape of one of others, and is none of them."""
+    bits, shape, kind = one
+    several = len(shape) > 1 and shape[0] > 1 and "float" in kind
+    return several and any(shape == other[1] for other in theirs) and all(bits != other[0] for other in theirs)
+
+
+_NAMES = ("0.weight", "2.weight")
+
+
+def _rows(step: int, slow: int) -> list[Any]:
+    """Looks at a trained network and at a copy that is as the trained one was before some step."""
+    own = {f"net.{name}": (1.0, 100 * at + step) for at, name in enumerate(_NAMES)}
+    copied = {f"copy.{name}": (1.0, 100 * at + slow) for at, name in enumerate(_NAMES)}
+    return [("before", own, {"optimizer": 0}), ("before", copied, {"optimizer": -1})]
+
+
+def _mini() -> Mini:
+    unheld = {f"copy.{name}": {"optimizer": -1} for name in _NAMES}
+    return Mini({**{f"net.{name}": {} for name in _NAMES}, **unheld})
+
+
+def _targets(every: int = 0, same: bool = False, how: str = "exit") -> list[Window]:
+    mini, windows = _mini(), []
+    for step in range(_STEPS):
+        given = {"shapes": [[8, 4]], "dtypes": ["float32"]}
+        windows.append(
+            mini.window(
+                *("forward net", ("batch", {"loader": "forward:net", "bits": [step], **given})),
+                ("forward copy", {"context": "nograd"}),
+                ("batch", {"loader": "forward:copy", "bits": [step if same else 1000 + step], **given}),
+                *("backward", *_rows(step, step // every * every if every else 0), "step optimizer0:Adam"),
+                *([("note", "end", {"how": how})] if step == _STEPS - 1 else []),
+            )
+        )
+    return windows
+
+
+def _evaluated(moves: bool = False, beside: bool = False) -> list[Window]:
+    mini, windows = _mini(), []
+    for step in range(_STEPS):
+        own = [("forward net", {"context": "nograd"})] if beside else []
+        phase = [("forward copy", {"context": "nograd"}), *own] if step % 20 == 19 else []
+        rows = _rows(step, step if moves else 0)
+        end = [("note", "end", {"how": "exit"})] if step == _STEPS - 1 else []
+        windows.append(mini.window("forward net", "backward", *rows, "step optimizer0:Adam", *phase, *end))
+    return windows
