@@ -206,3 +206,34 @@ def test_a_target_of_an_inference_tensor_is_no_trouble() -> None:
     with torch.inference_mode():
         labels = torch.tensor([0, 0, 1, 1, 2, 2]).float()[:, None].expand(6, 6) + 0
     assert not same(lambda one, two: F.l1_loss(one, labels) + F.l1_loss(one, two))
+
+
+def over(kept: Kept) -> set[tuple[str, str]]:
+    """The functions of losses that nothing comes to, with the parameters that they are computed from."""
+    rows = [row["object"].split("#") for row in kept.table("scalar") if row["name"] == "term.over"]
+    return {(row[2], row[-1]) for row in rows}
+
+
+def test_a_loss_that_nothing_comes_to_names_the_matrices_it_is_computed_from() -> None:
+    kept, _ = train(whole=False)
+    assert over(kept) == {("l1_loss", "model.second.weight"), ("l1_loss", "model.body.weight")}
+    kept, _ = train(whole=True)
+    assert over(kept) == set()
+
+
+def test_the_matrices_near_a_loss_are_named_and_those_far_below_are_not() -> None:
+    torch.manual_seed(0)
+    deep = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(40)))
+    optimizer = torch.optim.SGD(deep.parameters(), lr=0.1)
+    with recorded() as kept:
+        for _ in range(3):
+            y = deep(torch.randn(4, 3))
+            F.mse_loss(y, torch.zeros(4, 3))
+            optimizer.zero_grad()
+            y.sum().backward()
+            optimizer.step()
+        deep(torch.randn(4, 3))
+    named = {name for _, name in over(kept)}
+    assert "deep.39.weight" in named
+    assert "deep.0.weight" not in named
+    assert all(name.endswith("weight") for name in named)

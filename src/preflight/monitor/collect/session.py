@@ -77,7 +77,7 @@ class Session:
         views = Views(recorder)
         if recorder.wants(reread.NAME):
             self.forwards.views = views
-        terms = Terms(recorder)
+        terms = Terms(recorder, self.variables)
         schedules = Schedules(recorder, optimizers)
         self.parts: list[Any] = [
             self.forwards,

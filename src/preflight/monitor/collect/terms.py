@@ -2,7 +2,7 @@
 
 A loss that no backward pass comes to is a number that somebody wanted to see, or a term that was forgotten. Looked at are,
 in detailed iterations, losses of ``torch.nn.functional`` that are reduced to one number. Nothing of their graphs is held:
-a hook notes that gradients came.
+a hook notes that gradients came. Of a loss that no backward pass comes to, the nearest parameters are named.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from . import sources
 from .backward import read_later
+from .bounded import BoundedLooks
 from .entry import Entry
 from .functionals import watch
 from .graph import ADDING, name_of
@@ -21,8 +23,9 @@ from .patching import Patches
 from .places import from_program, here
 from .plain import Outside, impossible, plain_types
 from .recorder import Recorder
+from .variables import Variables
 
-VALUE, REACHED, ENDS, SAME = "term.value", "term.reached", "term.ends", "term.same"
+VALUE, REACHED, ENDS, SAME, OVER = "term.value", "term.reached", "term.ends", "term.same", "term.over"
 _LOSSES = (
     *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss"),
     *("gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss"),
@@ -32,6 +35,7 @@ _LOSSES = (
 _MOST_TERMS = 16  # of an iteration
 _MOST_PLACES = 64
 _MOST_ENDS = 40
+_MOST_WALKS = 6  # looks at what the losses of one place are computed from
 _MARK = "preflight_term"
 
 
@@ -69,10 +73,11 @@ class _Given:
 class _Term:
     """A loss of this iteration; its graph is not held."""
 
-    __slots__ = ("_terms", "given", "gradient", "number", "reached", "turn", "word")
+    __slots__ = ("_terms", "given", "gradient", "number", "over", "reached", "turn", "word")
 
     def __init__(self, number: int, word: str, given: _Given | None, terms: Terms) -> None:
         self.number = number
+        self.over: list[weakref.ref[Any]] = []  # the nearest matrices that it is computed from
         self.word = word
         self.given = given
         self.reached = False
@@ -91,8 +96,10 @@ class _Term:
 class Terms:
     """Watches losses that are reduced to one number."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, variables: Variables) -> None:
         self.recorder = recorder
+        self.variables = variables
+        self._walks = BoundedLooks(_MOST_WALKS, _MOST_PLACES)
         self._open: list[_Term] = []
         self._orders: dict[str, int] = {}  # by place, how many there were in this iteration
         self._given: dict[str, _Given] = {}  # what functions that are being computed were given
@@ -139,6 +146,8 @@ class Terms:
         if node is not None:  # otherwise what it compares was made to numbers before
             node.register_prehook(term.came)
             self._pair(term, node)
+            if recorder.wants(OVER) and self._walks.take((place, order)):
+                term.over = sources.near(node)
         self._open.append(term)
         head = recorder.head()
         word = term.word
@@ -181,6 +190,8 @@ class Terms:
             return
         for term in terms:
             recorder.scalar(REACHED, term.word, float(term.reached))
+            for name in () if term.reached else sources.names_of(self.variables, term.over):
+                recorder.scalar(OVER, f"{term.word}#{name}", 1.0)
         for first, second, same in pairs:
             if {(one.turn, one.number) for one in (first, second)} <= stand:
                 self._same(first, second, same)

@@ -1,0 +1,120 @@
+"""A part that is to be trained is taught by the loss that is computed for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.steps import steps_of
+from preflight.monitor.window import Call, Window
+
+_OVER = "term.over"
+_STEPS = 20
+"""Steps without a gradient: what takes part later has its turn by then in a run that is only tried out."""
+_LONG = 10_000
+"""And such after which nobody waits for the end."""
+
+
+class HeadsAreTaught(Relation):
+    """Where a loss is computed from weights that an optimizer holds, and nothing else teaches them, it is passed back.
+
+    Of several losses one is left out of the sum, or takes the place of what was added up before: the head that it was
+    computed for is in the optimizer, takes part in each pass, and never learns.
+    Judged are matrices at the ends of the graph of a loss of ``torch.nn.functional``, reduced to one number and computed
+    where gradients are recorded, to which no backward pass comes. It is broken where such a matrix never had a gradient in
+    twenty steps and more of its optimizer, while others that this holds have one. That is told at the end of a program that ended
+    by itself, or after ten thousand steps, as a loss may be added later on. A head that is only measured looks the same: it
+    need not be in the optimizer, nor be computed with a graph.
+    """
+
+    name = "heads-are-taught"
+    needs = frozenset({"backward", "step", "state", "scalar", _OVER})
+    wakes = frozenset({f"scalar {_OVER}", "gradients of a step", "note end"})
+    whole = False
+    severity = "warning"
+    priority = 10
+    cause = "the term is left out of the sum, or the sum is overwritten by one of its terms"
+    advice = "add the term to the loss that backward() is called on, or compute it under no_grad where it is a measure"
+
+    def __init__(self) -> None:
+        self._over: dict[str, str] = {}  # by matrix, the loss that is computed from it and that nothing comes to
+        self._had: set[str] = set()
+        self._missed: Counter[str] = Counter()
+        self._told: set[str] = set()
+        self._last: Call | None = None
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for number in window.numbers:
+            if number.name == _OVER:
+                word, _, name = number.object.rpartition("#")
+                self._over.setdefault(name, word)
+        if not self._over:
+            return
+        for step in steps_of(window):
+            self._last = step.call
+            norms = step.gradients.norm if step.gradients is not None else []
+            if all(norm is None for norm in norms):
+                continue  # they are kept elsewhere
+            for ident, norm in zip(step.gradients.ids if step.gradients is not None else (), norms, strict=True):
+                name = window.run.name(ident)
+                if name in self._over:
+                    self._missed[name] += norm is None
+                    self._had.update([name] if norm is not None else [])
+        if self._missed and max(self._missed.values()) >= _LONG:
+            yield from self._judge(_LONG)
+        for note in window.notes.get("end", ()):
+            yield from self._judge(_STEPS if note.get("how") == "exit" else _LONG)
+
+    def _judge(self, least: int) -> Iterator[Example]:
+        """Judge all matrices of one loss together."""
+        by_word: dict[str, list[str]] = {}
+        for name, word in self._over.items():
+            by_word.setdefault(word, []).append(name)
+        for word, names in by_word.items():
+            lost = [name for name in names if name not in self._had and self._missed[name] >= least]
+            if word in self._told or not (lost or self._had.intersection(names)):
+                continue
+            self._told.update([word] if lost else [])
+            place, _, function, _ = (word.rsplit("#", 3) + [""] * 3)[:4]
+            yield Example(
+                (),
+                not lost,
+                {},
+                variables=(*lost, function, place) if lost else (),
+                expected="a backward pass that reaches it" if lost else None,
+                seen=f"no gradient in {self._missed[lost[0]]} steps" if lost else None,
+                call=self._last,
+                detail=f"The {function} at {place} is never passed back, and nothing else teaches {lost[0]}"
+                if lost
+                else "",
+            )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run(head=0.5)  # a measure of what another loss teaches
+        yield _run(since=15)
+        yield _run(how="signal", body=0.5, head=0.5)
+        yield [*_run(steps=_STEPS - 1, how=""), *_run(head=0.5)]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run()
+
+
+def _run(
+    head: float | None = None, body: float = 0.5, since: int | None = None, steps: int = 30, how: str = "exit"
+) -> list[Window]:
+    """Steps of a body and a head of which a loss is computed; ``since`` a step from which on it is passed back."""
+    mini = Mini({"net.body.weight": {}, "net.head.weight": {}})
+    over = ("scalar", _OVER, "train.py:6#0#l1_loss#Abs#net.head.weight", 1.0)
+    windows = []
+    for step in range(steps):
+        norm = 0.5 if since is not None and step >= since else head
+        rows: list[Any] = ["backward", ("gradients", {"net.body.weight": body, "net.head.weight": norm})]
+        rows += ["step optimizer0:SGD", *([over] if step < 3 else [])]
+        rows += [("note", "end", {"how": how})] if how and step == steps - 1 else []
+        windows.append(mini.window(*rows))
+    return windows
