@@ -267,7 +267,7 @@ def _tables(name: str, value: Any, module: Any, depth: int, budget: list[int]) -
         budget[0] -= 1
         yield name, value
         return
-    if not depth or isinstance(value, (module, type)) or not _own(type(value)):
+    if not depth or isinstance(value, (module, type)) or not is_own(type(value)):
         return
     held = getattr(value, "__dict__", None)
     if not isinstance(held, dict):
@@ -278,7 +278,7 @@ def _tables(name: str, value: Any, module: Any, depth: int, budget: list[int]) -
             yield from _tables(word if name == "self" else f"{name}.{word}", inner, module, depth - 1, budget)
 
 
-def _own(kind: type) -> bool:
+def is_own(kind: type) -> bool:
     """Whether a class is the person's own, or a library's that stands outside of torch."""
     home = sys.modules.get(kind.__module__)
     path = getattr(home, "__file__", None)

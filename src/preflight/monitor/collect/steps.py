@@ -8,6 +8,7 @@ from typing import Any
 from . import accumulation, units
 from .clearings import Clearings
 from .closures import Closures, Given, closure_of
+from .coarse import Coarse
 from .enrolled import Enrolled
 from .entry import Entry
 from .groups import Groups, held_at_zero, marked, set_aside
@@ -52,6 +53,7 @@ class Steps:
         self._unheld = 0  # variables of no optimizer, when they were last looked at
         self._casts: dict[int, int] = {}
         self._shadows = Shadows(recorder)
+        self._coarse = Coarse(recorder)
         self._hands = 0  # steps that found parameters written to, where nothing else would have been looked at
         self._idle = 0  # steps of other optimizers since the last one of that whose steps count
 
@@ -132,6 +134,7 @@ class Steps:
                 self.states.gradients("before_step", -1, False)
                 if exact and index == recorder.primary:
                     self._shadows.look(held.pairs(), rest)
+                    self._coarse.look(held.pairs(), rest)
         if self._steps.get(index, 0) == units.AFTER and recorder.wants(units.NAME):
             units.look(recorder, held.pairs())
         self.groups.tell(optimizer, name, index)

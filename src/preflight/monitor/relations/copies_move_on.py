@@ -65,7 +65,9 @@ class CopiesMoveOn(Relation):
         self._calls: dict[str, Call] = {}
         self._phases: Counter[str] = Counter()  # by network, the windows in which it was called after the steps
         self._beside: dict[str, set[int]] = {}  # how often it was called before a step, in each window in which it was
-        self._apart: dict[str, Counter[tuple[str, bool]]] = {}  # by copy: networks that learnt from other samples, or the same
+        self._apart: dict[
+            str, Counter[tuple[str, bool]]
+        ] = {}  # by copy: networks that learnt from other samples, or the same
         self._windows: Counter[str] = Counter()
 
     def kept(self) -> object:

@@ -157,7 +157,10 @@ def _thawed(scheduled: bool) -> list[Window]:
     head, whole = {"head.weight": 1.0}, {"body.weight": 1.0, "head.weight": 1.0}
     schedule, advance = "scheduler.new StepLR", ("scheduler.step StepLR", _ADVANCE)
     first = ("backward", ("before", head, {"optimizer": 0}), "step optimizer0:SGD", advance)
-    windows = [mini.window((schedule, {"args": {"index": 0, "optimizer": "optimizer0:SGD"}}), *first), mini.window(*first)]
+    windows = [
+        mini.window((schedule, {"args": {"index": 0, "optimizer": "optimizer0:SGD"}}), *first),
+        mini.window(*first),
+    ]
     made: list[Any] = [("optimizer.new optimizer1:SGD", {"args": {"index": 1, "sizes": [2]}})]
     made += [(schedule, {"args": {"index": 1, "optimizer": "optimizer1:SGD"}})] if scheduled else []
     other = ("backward", ("before", whole, {"optimizer": 1}), "step optimizer1:SGD", advance)

@@ -1,0 +1,131 @@
+"""Averages in half precision: whether numbers of them that lie a little apart from the trained ones move at all.
+
+With eight bits, or eleven, a number moves by a two-hundredth of itself, or not. An average that takes a thousandth of the
+way with each step stays as it is, but where it is next to nothing beside what it follows. Of a few small matrices of a
+copy in half precision the numbers of the look before are kept, in detailed iterations, and compared with those of now.
+Copies that were never called are found by the names that the person's code has in sight.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from .naming import user_frames
+from .pending import Pending, to_host
+from .plain import DEVICES, Outside, impossible, simple
+from .recorder import Recorder
+from .roster import Held
+from .scope import variables as names_of
+from .shadows import is_own
+
+NAME = "average.moved"
+_MOST_LOOKS = 24
+_MOST_SEARCHES = 3
+_MOST_SEEN = 400  # values that are looked at in a search
+_MOST_COPIES = 2
+_MOST_MATRICES = 4
+_WIDE = 1 << 14  # numbers of a matrix that are looked at
+_LEAST = 16  # numbers that lie a little apart
+# How far they lie apart, as a share of themselves. With a decay of 0.99 in bfloat16, or 0.999 in float16, less than a fifth
+# is rounded away; with one of 0.9 more than a twenty-fifth is not.
+_NEAR, _FAR = 1 / 16, 1 / 6
+
+
+class Coarse:
+    """Looks at copies in half precision of what is trained."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        torch = recorder.torch
+        self._kinds = (torch.bfloat16, torch.float16)
+        self._kept: dict[str, tuple[int, Any]] = {}  # by copy: before which step it was looked at, and its numbers then
+        self._looks: dict[str, int] = {}
+        self._searches = 0
+        self._found: dict[str, weakref.ref[Any]] = {}  # modules in half precision that were never called
+
+    def look(self, held: Held, rest: Held) -> None:
+        """Before a step of the first optimizer, which holds these; ``rest`` is what no optimizer steps."""
+        recorder, torch = self.recorder, self.recorder.torch
+        if not recorder.wants(NAME) or impossible(torch):
+            return
+        half = [(one.name, tensor) for one, tensor in rest if one.kind == "parameter" and tensor.dtype in self._kinds]
+        called = {name.partition(".")[0] for name, _ in half}
+        half += [(f"{name}.{word}", one) for name, word, one in self._uncalled() if name not in called]
+        if len(half) < 2:
+            return
+        trained: dict[str, list[Any]] = {}  # by name within a network
+        for one, tensor in held:
+            if one.kind == "parameter" and tensor.requires_grad:
+                trained.setdefault(one.name.partition(".")[2], []).append(tensor)
+        copies: dict[str, list[tuple[Any, Any]]] = {}
+        for name, slow in half:
+            root, _, word = name.partition(".")
+            several = trained.get(word, [])
+            if len(several) == 1 and _pairs(slow, several[0]):
+                copies.setdefault(root, []).append((slow, several[0]))
+        for root, pairs in list(copies.items())[:_MOST_COPIES]:
+            if self._looks.get(root, 0) < _MOST_LOOKS:
+                self._looks[root] = self._looks.get(root, 0) + 1
+                self._compare(root, sorted(pairs, key=lambda pair: pair[0].numel())[:_MOST_MATRICES])
+
+    def _uncalled(self) -> Iterator[tuple[str, str, Any]]:
+        """Parameters in half precision that take no gradients, of modules that the person's code has in sight."""
+        if self._searches < _MOST_SEARCHES:
+            self._searches += 1
+            for name, module in _modules(self.recorder.torch.nn.Module):
+                self._found.setdefault(name, weakref.ref(module))
+        for name, reference in list(self._found.items()):
+            module = reference()
+            for word, one in [] if module is None else module.named_parameters():
+                if not one.requires_grad and one.dtype in self._kinds:
+                    yield name, word, one
+
+    def _compare(self, root: str, pairs: list[tuple[Any, Any]]) -> None:
+        """Tell which share of the numbers that lie a little apart has moved, where any number of the copy has."""
+        recorder, torch = self.recorder, self.recorder.torch
+        with Outside(torch):
+            slow = torch.cat([one.detach().reshape(-1)[:_WIDE] for one, _ in pairs])
+            step, before = self._kept.get(root, (-1, None))
+            self._kept[root] = recorder.step, slow.clone()
+            if step != recorder.step - 1 or before is None or before.shape != slow.shape:
+                return
+            fast = torch.cat([other.detach().reshape(-1)[:_WIDE] for _, other in pairs]).float()
+            moved, old = slow != before, before.float()
+            off = (fast - old).abs() / old.abs()
+            near = (off > _NEAR) & (off < _FAR)
+            counts = torch.stack([near.sum(), (near & moved).sum(), moved.sum()])
+            told = to_host(torch, counts)
+        head = recorder.head()
+
+        def rows(values: list[float]) -> list[tuple[str, tuple[Any, ...]]]:
+            some, went, any_ = values
+            return [("scalar", (*head, NAME, root, went / some))] if some >= _LEAST and any_ else []
+
+        recorder.later(Pending([told], lambda read: read[0]), rows)
+
+
+def _pairs(slow: Any, fast: Any) -> bool:
+    """Whether a tensor may be a copy of a trained matrix, whatever their precision."""
+    same = slow.shape == fast.shape and slow.device == fast.device and slow.data_ptr() != fast.data_ptr()
+    return bool(same and slow.dim() > 1 and simple(slow) and simple(fast) and slow.device.type in DEVICES)
+
+
+def _modules(kind: Any) -> Iterator[tuple[str, Any]]:
+    """Modules that variables of the person's code hold, and attributes of plain objects in these, with their names."""
+    left = _MOST_SEEN
+    for frame in user_frames(sys._getframe(1)):
+        local = names_of(frame)
+        for holder in (local, frame.f_globals) if local is not frame.f_globals else (local,):
+            for name, value in list(holder.items()):
+                left -= 1
+                if left < 0:
+                    return
+                if isinstance(value, kind):
+                    yield name, value
+                elif not name.startswith("__") and not isinstance(value, type) and is_own(type(value)):
+                    held = getattr(value, "__dict__", None)
+                    inner = list(held.items()) if isinstance(held, dict) else []
+                    yield from ((f"{name}:{word}", one) for word, one in inner if isinstance(one, kind))
