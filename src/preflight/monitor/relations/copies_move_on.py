@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -17,11 +17,33 @@ _STEPS = 50
 _LATE = 0.8
 """The share of the steps after which it was looked at once more at the least."""
 _RESTS = 3
-_BESIDE = 8
-"""Iterations in which a copy was called beside the trained network, on other samples each time."""
+_BESIDE = 4
+"""Steps before which a copy was called beside the trained network, on other samples each time."""
 _MOST_CALLS = 4
-"""Calls of a copy in such an iteration: an opponent answers once for every move."""
+"""Calls of a copy before such a step: an opponent answers once for every move."""
 _PHASES = 2
+"""Steps before which it was called otherwise."""
+
+
+class _Given(NamedTuple):
+    """The first tensor that a network was given: its fingerprint, shape and kind."""
+
+    bits: int
+    shape: list[int]
+    kind: str
+
+    def like(self, others: Sequence[_Given]) -> bool:
+        """Whether it is a batch of numbers with the shape of another one."""
+        several = len(self.shape) > 1 and self.shape[0] > 1 and "float" in self.kind
+        return several and any(self.shape == one.shape for one in others)
+
+
+class _Use(NamedTuple):
+    """A call of a network: whether it was to learn, and what it was given where that is known."""
+
+    name: str
+    learns: bool
+    given: _Given | None
 
 
 class CopiesMoveOn(Relation):
@@ -31,9 +53,9 @@ class CopiesMoveOn(Relation):
     never reached, both go on to answer as the untrained network did.
     Judged at the end of a program that ended by itself, after fifty steps and more. Meant are networks that no optimizer
     steps, that began as exact copies of a trained one and are the same in every bit at each look since, up to the last fifth
-    of the steps, while all of the trained one's matrices have moved. Such a copy is either called in each iteration beside the
+    of the steps, while all of the trained one's matrices have moved. Such a copy is either called before each step beside the
     trained network, as often each time, on tensors of numbers of the same shape and never on the ones that this learns from; or
-    only between the steps, several times, while the trained network itself is never called but to learn.
+    before a few of the steps alone, while the trained network itself is never called but to learn, as often before each.
     A reference, a teacher or a model that is distilled is given the samples that the trained one learns from; a baseline is
     evaluated beside it. Nothing is said where weights were loaded from a file, or the network is a library's: a copy of what
     was trained before may be meant to rest.
@@ -63,12 +85,19 @@ class CopiesMoveOn(Relation):
         self._steps = 0
         self._looked_at: set[str] = set()  # networks that were called otherwise than to learn
         self._calls: dict[str, Call] = {}
-        self._phases: Counter[str] = Counter()  # by network, the windows in which it was called after the steps
-        self._beside: dict[str, set[int]] = {}  # how often it was called before a step, in each window in which it was
-        self._apart: dict[
-            str, Counter[tuple[str, bool]]
-        ] = {}  # by copy: networks that learnt from other samples, or the same
-        self._windows: Counter[str] = Counter()
+        self._open: dict[int, list[_Use]] = {}  # by the steps before them, calls of an interval that is not over
+        self._whole = 0  # the first interval of which all calls were seen
+        self._gap = False
+        self._intervals = 0
+        self._often: dict[
+            str, Counter[int]
+        ] = {}  # by network, how often it was called in the intervals in which it was
+        self._learnt: dict[str, set[int]] = {}  # and how often to learn
+        self._before: dict[str, set[int]] = {}  # and before which steps it was seen to be called, a few of them
+        self._apart: Counter[tuple[str, str]] = (
+            Counter()
+        )  # by copy and network: intervals in which that learnt from others
+        self._shared: set[tuple[str, str]] = set()  # a copy and a network that learnt from what it was given
 
     def kept(self) -> object:
         """Nothing: it speaks at the end alone."""
@@ -93,28 +122,47 @@ class CopiesMoveOn(Relation):
             for name in self._calls:
                 yield from self._judge(name, window, note.get("how") == "exit")
 
+    def slept(self, window: Window, times: int) -> None:
+        """Windows were missed, and what is open is not whole."""
+        self._gap = True
+
     def _called(self, window: Window) -> None:
-        """Take in who was called, to learn or not, and on what."""
-        steps = window.named("step")
-        last = max((call.q for call in steps), default=-1)
-        self._steps = max([self._steps, *(call.s + 1 for call in steps)])
+        """Take in who was called between two steps, to learn or not, and on what."""
         calls = window.named("forward")
-        learning = [call for call in calls if call.q < last and call.context.startswith("grad") and _trains(call)]
-        numbers = {call.q for call in learning}
-        self._calls.update({call.object: call for call in calls})
-        self._looked_at.update(call.object for call in calls if call.q not in numbers)
-        self._phases.update({call.object for call in calls if call.q > last})
+        steps = window.named("step")
+        if self._gap and (calls or steps):
+            self._open.clear()
+            self._whole = min(call.s for call in (*calls, *steps)) + 1
+            self._gap = False
+        self._steps = max([self._steps, *(call.s + 1 for call in steps)])
         inputs = _inputs(calls, window.batches)
-        for name, count in Counter(call.object for call in calls if call.q < last).items():
-            self._beside.setdefault(name, set()).add(count)
-            given = [inputs.get(call.q) for call in calls if call.object == name and call.q < last]
-            if None in given:
-                continue
-            self._windows[name] += 1
-            apart = self._apart.setdefault(name, Counter())
-            for other in {call.object for call in learning} - {name}:
-                theirs = [inputs[call.q] for call in learning if call.object == other and call.q in inputs]
-                apart[other, all(_others(one, theirs) for one in given if one)] += 1
+        for call in calls:
+            self._calls[call.object] = call
+            before = self._before.setdefault(call.object, set())
+            before.update([call.s] if len(before) < _PHASES else [])
+            learns = call.context.startswith("grad") and bool((call.args or {}).get("training", True))
+            self._looked_at.update([] if learns else [call.object])
+            self._open.setdefault(call.s, []).append(_Use(call.object, learns, inputs.get(call.q)))
+        for number in [one for one in self._open if one < self._steps]:
+            uses = self._open.pop(number)
+            if number >= self._whole:
+                self._close(uses)
+
+    def _close(self, uses: list[_Use]) -> None:
+        """All calls before a step are known."""
+        self._intervals += 1
+        learnt = [one for one in uses if one.learns]
+        for name, count in Counter(one.name for one in learnt).items():
+            self._learnt.setdefault(name, set()).add(count)
+        for name, count in Counter(one.name for one in uses).items():
+            self._often.setdefault(name, Counter())[count] += 1
+            given = [one.given for one in uses if one.name == name]
+            for other in {one.name for one in learnt} - {name}:
+                theirs = [one.given for one in learnt if one.name == other and one.given is not None]
+                if any(one is not None and one.bits in [two.bits for two in theirs] for one in given):
+                    self._shared.add((name, other))
+                elif all(one is not None and one.like(theirs) for one in given):
+                    self._apart[name, other] += 1
 
     def _judge(self, name: str, window: Window, ended: bool) -> Iterator[Example]:
         known = [one for one in window.run.variables.values() if one.name.startswith(name + ".")]
@@ -128,7 +176,8 @@ class CopiesMoveOn(Relation):
         rests = not any(one.id in self._moved for one in matrices) and all(map(self._still, matrices))
         if not rests and not all(one.id in self._moved for one in matrices):
             return
-        wrong = ended and rests and (self._answers(name, origin) or self._is_evaluated(name, origin))
+        meant = (name, origin) in self._shared
+        wrong = ended and rests and not meant and (self._answers(name, origin) or self._is_evaluated(name, origin))
         yield Example(
             (),
             not wrong,
@@ -161,14 +210,16 @@ class CopiesMoveOn(Relation):
         return self._rested[one.id] >= _RESTS and self._last[one.id] >= _LATE * (self._steps - 1)
 
     def _answers(self, name: str, origin: str) -> bool:
-        """Whether a copy is called in each iteration beside the trained network, on other samples of the same form."""
-        counts = self._beside.get(name, set())
-        seen, apart = self._windows[name], self._apart.get(name, Counter())
-        return len(counts) == 1 and max(counts) <= _MOST_CALLS and seen >= _BESIDE and apart[origin, True] == seen
+        """Whether a copy is called before each step beside the trained network, on other samples of the same form."""
+        often = self._often.get(name, Counter())
+        return len(often) == 1 and max(often) <= _MOST_CALLS and self._apart[name, origin] >= _BESIDE
 
     def _is_evaluated(self, name: str, origin: str) -> bool:
-        """Whether a copy is called between the steps alone, and the trained network never there."""
-        return name not in self._beside and self._phases[name] >= _PHASES and origin not in self._looked_at
+        """Whether a copy is called now and then, and the trained network never but to learn, as often each time."""
+        seldom = self._often.get(name, Counter()).total() <= self._intervals / 2
+        ended = any(one.name == origin for one in self._open.get(self._steps, []))
+        alone = not ended and origin not in self._looked_at and len(self._learnt.get(origin, ())) == 1
+        return seldom and alone and len(self._before.get(name, ())) >= _PHASES
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -184,26 +235,15 @@ class CopiesMoveOn(Relation):
         yield _evaluated()
 
 
-def _trains(call: Call) -> bool:
-    return bool((call.args or {}).get("training", True))
-
-
-def _inputs(calls: Sequence[Call], batches: Sequence[Batch]) -> dict[int, tuple[Any, list[int], str]]:
-    """By call, the first tensor that went into it: its fingerprint, shape and kind."""
-    found: dict[int, tuple[Any, list[int], str]] = {}
+def _inputs(calls: Sequence[Call], batches: Sequence[Batch]) -> dict[int, _Given]:
+    """By call, the first tensor that went into it."""
+    found: dict[int, _Given] = {}
     for batch in batches:
         own = [call.q for call in calls if batch.loader == f"forward:{call.object}" and call.q < batch.q]
-        first = next(zip(batch.bits, batch.shapes, batch.dtypes, strict=False), (None, [], ""))
-        if own and first[0] is not None:
-            found[max(own)] = first
+        first = next(zip(batch.bits, batch.shapes, batch.dtypes, strict=False), None)
+        if own and first is not None and first[0] is not None:
+            found[max(own)] = _Given(first[0], first[1], first[2])
     return found
-
-
-def _others(one: tuple[Any, list[int], str], theirs: Sequence[tuple[Any, list[int], str]]) -> bool:
-    """Whether a batch of numbers has the shape of one of others, and is none of them."""
-    bits, shape, kind = one
-    several = len(shape) > 1 and shape[0] > 1 and "float" in kind
-    return several and any(shape == other[1] for other in theirs) and all(bits != other[0] for other in theirs)
 
 
 _NAMES = ("0.weight", "2.weight")
