@@ -40,9 +40,10 @@ def test_a_model_that_was_trained_before_its_best_weights_came_back_may_begin_an
     assert alarms("loaded-stays", after_a_load(before=("backward",))) == 1
 
 
-def followed(*rows: Any, context: str = "nograd") -> list[Window]:
+def followed(*rows: Any, context: str = "nograd", kind: str = "float32") -> list[Window]:
     """A network without an optimizer that moves with each step and never equalled the trained one."""
-    mini = Mini({**{f"online.{at}.weight": {} for at in (0, 2)}, **{f"slow.{at}.weight": UNHELD for at in (0, 2)}})
+    unheld = {**UNHELD, "dtype": kind}
+    mini = Mini({**{f"online.{at}.weight": {} for at in (0, 2)}, **{f"slow.{at}.weight": unheld for at in (0, 2)}})
     windows = [mini.window(*rows)]
     for step in range(4):
         used = ("forward slow", {"context": context})
@@ -57,6 +58,7 @@ UNHELD: Any = {"optimizer": -1, "trainable": False}
 
 def test_a_network_may_follow_from_elsewhere_where_weights_were_loaded_or_it_is_trained_by_hand() -> None:
     assert alarms("averages-begin-as-copies", followed()) == 1
+    assert alarms("averages-begin-as-copies", followed(kind="bfloat16")) == 0  # a copy that was rounded
     assert alarms("averages-begin-as-copies", followed("load")) == 0
     assert alarms("averages-begin-as-copies", followed(context="grad")) == 0
 

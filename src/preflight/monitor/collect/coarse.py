@@ -2,7 +2,8 @@
 
 With eight bits, or eleven, a number moves by a two-hundredth of itself, or not. An average that takes a thousandth of the
 way with each step stays as it is, but where it is next to nothing beside what it follows. Of a few small matrices of a
-copy in half precision the numbers of the look before are kept, in detailed iterations, and compared with those of now.
+copy in half precision the numbers of a look before are kept, in detailed iterations, and compared with those of now. Where
+a copy in full precision lies beside it, it may be made of that one anew each time, and nothing is told.
 Copies that were never called are found by the names that the person's code has in sight.
 """
 
@@ -26,6 +27,7 @@ _MOST_LOOKS = 24
 _MOST_SEARCHES = 3
 _MOST_SEEN = 400  # values that are looked at in a search
 _MOST_COPIES = 2
+_MOST_KEPT = 6  # looks that are compared with one before
 _MOST_MATRICES = 4
 _WIDE = 1 << 14  # numbers of a matrix that are looked at
 _LEAST = 16  # numbers that lie a little apart
@@ -41,7 +43,7 @@ class Coarse:
         self.recorder = recorder
         torch = recorder.torch
         self._kinds = (torch.bfloat16, torch.float16)
-        self._kept: dict[str, tuple[int, Any]] = {}  # by copy: before which step it was looked at, and its numbers then
+        self._kept: dict[str, tuple[int, Any]] = {}  # by copy: at which look its numbers were kept, and these
         self._looks: dict[str, int] = {}
         self._searches = 0
         self._found: dict[str, weakref.ref[Any]] = {}  # modules in half precision that were never called
@@ -60,11 +62,12 @@ class Coarse:
         for one, tensor in held:
             if one.kind == "parameter" and tensor.requires_grad:
                 trained.setdefault(one.name.partition(".")[2], []).append(tensor)
+        whole = {one.name.partition(".")[2] for one, tensor in rest if tensor.dtype == torch.float32}
         copies: dict[str, list[tuple[Any, Any]]] = {}
         for name, slow in half:
             root, _, word = name.partition(".")
             several = trained.get(word, [])
-            if len(several) == 1 and _pairs(slow, several[0]):
+            if len(several) == 1 and word not in whole and _pairs(slow, several[0]):
                 copies.setdefault(root, []).append((slow, several[0]))
         for root, pairs in list(copies.items())[:_MOST_COPIES]:
             if self._looks.get(root, 0) < _MOST_LOOKS:
@@ -84,13 +87,13 @@ class Coarse:
                     yield name, word, one
 
     def _compare(self, root: str, pairs: list[tuple[Any, Any]]) -> None:
-        """Tell which share of the numbers that lie a little apart has moved, where any number of the copy has."""
+        """Tell which share of the numbers that lie a little apart has moved since, where any number of the copy has."""
         recorder, torch = self.recorder, self.recorder.torch
         with Outside(torch):
             slow = torch.cat([one.detach().reshape(-1)[:_WIDE] for one, _ in pairs])
-            step, before = self._kept.get(root, (-1, None))
-            self._kept[root] = recorder.step, slow.clone()
-            if step != recorder.step - 1 or before is None or before.shape != slow.shape:
+            begun, before = self._kept.get(root, (-_MOST_KEPT, None))
+            if before is None or before.shape != slow.shape or self._looks[root] - begun > _MOST_KEPT:
+                self._kept[root] = self._looks[root], slow.clone()
                 return
             fast = torch.cat([other.detach().reshape(-1)[:_WIDE] for _, other in pairs]).float()
             moved, old = slow != before, before.float()

@@ -1,11 +1,13 @@
-"""Whether the samples that a data set holds were scaled or shifted where they lie since the loop before.
+"""Whether the samples that a data set holds were scaled, shifted or written into where they lie since the loop before.
 
 Of each table of numbers with a row for each sample some rows are kept, and compared when the next loop over the loader
-begins. That all of them are others now, and are a multiple of what they were, is told; what they are is not.
+begins. That all of them are others now, and are a multiple of what they were, or still much like it, is told; what they are
+is not.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from .orders import length_of
 from .plain import Outside, impossible, plain_types, simple
 from .recorder import Recorder
 
-NAME = "stored.rescaled"
+NAME, WRITTEN = "stored.rescaled", "stored.written"
 _FIRST = 6  # loops over a loader after which few are looked at
 _EVERY = 8
 _ROWS = 16
@@ -24,6 +26,8 @@ _MOST_TABLES = 8
 _MOST_WRAPPED = 4
 _EXACT = 1e-4  # what rounding may make of a multiple, as a share of what there is
 _CHANGED = 1e-3
+_ALIKE = 0.5  # how a row goes with what it was, where a part of it was masked or noise was added
+_LEAST = 4  # numbers of a row of which that is said
 
 
 class Stored:
@@ -44,12 +48,16 @@ class Stored:
         if loader not in self._lengths:  # what the program wrote to answer is asked once
             self._lengths[loader] = length_of(dataset)
         with Outside(torch):
-            tables = _tables(torch, dataset, self._lengths[loader])
+            tables = list(_tables(torch, dataset, self._lengths[loader]))
             now = {word: (_address(table), _some(torch, table)) for word, table in tables}
             for word, (address, before) in self._rows.get(loader, {}).items():
                 there, rows = now.get(word, (0, before))
                 if there == address and rows.shape == before.shape:  # a table that was made anew is another one
-                    self.recorder.scalar(NAME, f"{name}#{word}", float(_rescaled(before, rows)))
+                    rescaled = _rescaled(before, rows)
+                    self.recorder.scalar(NAME, f"{name}#{word}", float(rescaled))
+                    written = not rescaled and _written(before, rows)
+                    size = _row(dict(tables)[word]) if written else 0
+                    self.recorder.scalar(WRITTEN, f"{name}#{word}", float(size))
         self._rows[loader] = now
 
 
@@ -101,6 +109,20 @@ def _some(torch: Any, table: Any) -> Any:
     rows = table[:: len(table) // _ROWS][:_ROWS]
     kept = torch.from_numpy(rows.copy()) if not isinstance(rows, torch.Tensor) else rows.detach()
     return kept.reshape(len(rows), -1)[:, :_WIDE].double().clone()
+
+
+def _row(table: Any) -> int:
+    """How many numbers each row of a table has."""
+    return math.prod(table.shape[1:])
+
+
+def _written(before: Any, now: Any) -> bool:
+    """Whether all rows are others, and each still goes with what it was; rows that hold one number say nothing."""
+    if before.shape[1] < _LEAST or not bool((before != now).any(1).all()):
+        return False
+    one, other = before - before.mean(1, keepdim=True), now - now.mean(1, keepdim=True)
+    sizes = one.norm(dim=1) * other.norm(dim=1)
+    return bool((sizes > 0).all() and ((one * other).sum(1) >= _ALIKE * sizes).all())
 
 
 def _rescaled(before: Any, now: Any) -> bool:

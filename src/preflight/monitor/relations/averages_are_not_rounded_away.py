@@ -19,10 +19,10 @@ class AveragesAreNotRoundedAway(Relation):
     A number of bfloat16 has eight bits, one of float16 eleven: what is less than a five-hundredth of it, or a
     four-thousandth, is rounded away when it is added. An average that takes a hundredth or a thousandth of the way with each
     step moves in the few numbers that are next to nothing beside those that they follow, and otherwise keeps those of the start.
-    Judged are networks in half precision that no optimizer steps, with weights of the names and shapes of trained ones, from
-    one step to the next, where any number of them has moved. It is broken where of all that lie apart by a sixteenth to a
-    sixth of themselves none has, at four looks in a row. A copy that is only seldom brought on is as it was in between, and
-    one that takes larger steps, or draws how it rounds, moves.
+    Judged are networks in half precision that no optimizer steps, with weights of the names and shapes of trained ones, and
+    with no copy in float32 beside them, from one of a few looks to those after it, where any number of them has moved. It is
+    broken where of all that lie apart by a sixteenth to a sixth of themselves none has, at four looks in a row. A copy that
+    is only seldom brought on is as it was in between, and one that takes larger steps, or draws how it rounds, moves.
     """
 
     name = "averages-are-not-rounded-away"

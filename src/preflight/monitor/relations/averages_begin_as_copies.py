@@ -16,6 +16,7 @@ from preflight.monitor.window import Call, Run, State, Variable, Window
 
 _INTERVALS = 2
 _MOST_KEPT = 64
+_Key = tuple[str, tuple[int, ...], str]
 
 
 class AveragesBeginAsCopies(Relation):
@@ -28,7 +29,8 @@ class AveragesBeginAsCopies(Relation):
     to them, whose matrices no optimizer steps, have the names and shapes of trained ones, and move in each step: none of
     them equalled its trained one when training began, or ever since. An average that was taken before the first look at it
     is not the same in every bit, and has the same norm.
-    A run in which weights were loaded is not judged: it may go on where another one ended.
+    A run in which weights were loaded is not judged: it may go on where another one ended. Nor is a copy in another
+    precision than what it follows.
     """
 
     name = "averages-begin-as-copies"
@@ -104,7 +106,7 @@ class AveragesBeginAsCopies(Relation):
     def _judge(self, root: str, told: list[Variable], run: Run, call: Call | None) -> Iterator[Example]:
         if any(self._moved.get(one.id, 0) < _INTERVALS for one in told):
             return
-        trained: dict[str, dict[tuple[str, tuple[int, ...]], Variable]] = {}
+        trained: dict[str, dict[_Key, Variable]] = {}
         for one in run.variables.values():
             if one.optimizer in self._begun and one.trainable and one.root != root:
                 trained.setdefault(one.root, {})[_key(one)] = one
@@ -131,7 +133,7 @@ class AveragesBeginAsCopies(Relation):
             detail=f"{root} follows a trained network and began with weights of its own" if wrong else "",
         )
 
-    def _met(self, one: Variable, trained: Mapping[str, Mapping[tuple[str, tuple[int, ...]], Variable]]) -> bool:
+    def _met(self, one: Variable, trained: Mapping[str, Mapping[_Key, Variable]]) -> bool:
         """Whether a matrix ever equalled one of its name and shape that is trained, or began with the same norm."""
         own, norm = set(self._bits.get(one.id, ())), self._norms.get(one.id) or 0.0
         others = [known[_key(one)] for known in trained.values() if _key(one) in known]
@@ -153,9 +155,9 @@ class AveragesBeginAsCopies(Relation):
         yield _run(copied=False, own_optimizer=True)
 
 
-def _key(one: Variable) -> tuple[str, tuple[int, ...]]:
-    """What a parameter is called within its network, and its shape."""
-    return one.name.removeprefix(one.root), tuple(one.shape)
+def _key(one: Variable) -> _Key:
+    """What a parameter is called within its network, its shape, and its kind: a copy in another precision is rounded."""
+    return one.name.removeprefix(one.root), tuple(one.shape), one.dtype
 
 
 def _roots(states: list[State], run: Run) -> dict[str, list[Variable]]:
