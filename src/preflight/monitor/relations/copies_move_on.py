@@ -19,8 +19,10 @@ _LATE = 0.8
 _RESTS = 3
 _BESIDE = 4
 """Steps before which a copy was called beside the trained network, on other samples each time."""
-_MOST_CALLS = 4
+_MOST_CALLS = 2
 """Calls of a copy before such a step: an opponent answers once for every move."""
+_NEARLY = 0.9
+"""The share of the steps before which it was called: of several opponents each has its turn."""
 _PHASES = 2
 """Steps before which it was called otherwise."""
 
@@ -57,7 +59,7 @@ class CopiesMoveOn(Relation):
     trained network, as often each time, on tensors of numbers of the same shape and never on the ones that this learns from; or
     before a few of the steps alone, while the trained network itself is never called but to learn, as often before each.
     A reference, a teacher or a model that is distilled is given the samples that the trained one learns from; a baseline is
-    evaluated beside it. Nothing is said where weights were loaded from a file, or the network is a library's: a copy of what
+    evaluated beside it, and of several opponents each has its turn. Nothing is said where weights were loaded from a file, or the network is a library's: a copy of what
     was trained before may be meant to rest.
     """
 
@@ -177,7 +179,9 @@ class CopiesMoveOn(Relation):
         if not rests and not all(one.id in self._moved for one in matrices):
             return
         meant = (name, origin) in self._shared
-        wrong = ended and rests and not meant and (self._answers(name, origin) or self._is_evaluated(name, origin))
+        wrong = (
+            ended and rests and not meant and (self._answers(name, origin) or self._is_evaluated(name, origin, window))
+        )
         yield Example(
             (),
             not wrong,
@@ -212,10 +216,14 @@ class CopiesMoveOn(Relation):
     def _answers(self, name: str, origin: str) -> bool:
         """Whether a copy is called before each step beside the trained network, on other samples of the same form."""
         often = self._often.get(name, Counter())
-        return len(often) == 1 and max(often) <= _MOST_CALLS and self._apart[name, origin] >= _BESIDE
+        always = len(often) == 1 and max(often) <= _MOST_CALLS and often.total() >= _NEARLY * self._intervals
+        return always and self._apart[name, origin] >= _BESIDE
 
-    def _is_evaluated(self, name: str, origin: str) -> bool:
-        """Whether a copy is called now and then, and the trained network never but to learn, as often each time."""
+    def _is_evaluated(self, name: str, origin: str, window: Window) -> bool:
+        """Whether a copy alone is called now and then, and the trained network never but to learn, as often each time."""
+        own = _matrices(name, window)
+        if any(_matrices(one, window) == own for one in self._calls if one not in (name, origin)):
+            return False  # one of several opponents
         seldom = self._often.get(name, Counter()).total() <= self._intervals / 2
         ended = any(one.name == origin for one in self._open.get(self._steps, []))
         alone = not ended and origin not in self._looked_at and len(self._learnt.get(origin, ())) == 1
@@ -225,6 +233,7 @@ class CopiesMoveOn(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _targets(every=40)
         yield _targets(same=True)  # a reference
+        yield _targets(seldom=True)  # an opponent among others
         yield _targets(every=0, how="signal")
         yield _evaluated(moves=True)
         yield _evaluated(beside=True)  # a baseline
@@ -233,6 +242,12 @@ class CopiesMoveOn(Relation):
     def broken(cls) -> Iterator[list[Window]]:
         yield _targets()
         yield _evaluated()
+
+
+def _matrices(name: str, window: Window) -> set[tuple[str, tuple[int, ...]]]:
+    """The matrices of a network, by their names within it and their shapes."""
+    known = (one for one in window.run.variables.values() if one.name.startswith(name + "."))
+    return {(one.name.removeprefix(name), tuple(one.shape)) for one in known if len(one.shape) > 1}
 
 
 def _inputs(calls: Sequence[Call], batches: Sequence[Batch]) -> dict[int, _Given]:
@@ -257,19 +272,27 @@ def _rows(step: int, slow: int) -> list[Any]:
 
 
 def _mini() -> Mini:
-    unheld = {f"copy.{name}": {"optimizer": -1} for name in _NAMES}
+    unheld = {f"{root}.{name}": {"optimizer": -1} for root in ("copy", "second") for name in _NAMES}
     return Mini({**{f"net.{name}": {} for name in _NAMES}, **unheld})
 
 
-def _targets(every: int = 0, same: bool = False, how: str = "exit") -> list[Window]:
+def _targets(every: int = 0, same: bool = False, how: str = "exit", seldom: bool = False) -> list[Window]:
     mini, windows = _mini(), []
+    given = {"shapes": [[8, 4]], "dtypes": ["float32"]}
     for step in range(_STEPS):
-        given = {"shapes": [[8, 4]], "dtypes": ["float32"]}
+        other = 1 if seldom and step % 3 else 0
         windows.append(
             mini.window(
                 *("forward net", ("batch", {"loader": "forward:net", "bits": [step], **given})),
-                ("forward copy", {"context": "nograd"}),
-                ("batch", {"loader": "forward:copy", "bits": [step if same else 1000 + step], **given}),
+                (f"forward {('copy', 'second')[other]}", {"context": "nograd"}),
+                (
+                    "batch",
+                    {
+                        "loader": f"forward:{('copy', 'second')[other]}",
+                        "bits": [step if same else 1000 + step],
+                        **given,
+                    },
+                ),
                 *("backward", *_rows(step, step // every * every if every else 0), "step optimizer0:Adam"),
                 *([("note", "end", {"how": how})] if step == _STEPS - 1 else []),
             )
