@@ -29,14 +29,14 @@ class Rows(torch.utils.data.Dataset):  # type: ignore[misc]
         return self.x[index]
 
 
-def rescaled(dataset: Any, change: Any) -> list[float]:
-    """What is told after each of two loops over a data set that something changes in between."""
+def rescaled(dataset: Any, change: Any, name: str = "stored.rescaled", loops: int = 3) -> list[float]:
+    """What is told after each of some loops, but the last, over a data set that something changes in between."""
     loader = torch.utils.data.DataLoader(dataset, 16)
     with recorded() as kept:
-        for _ in range(3):
+        for _ in range(loops):
             list(loader)
             change(dataset)
-    return [row["value"] for row in kept.table("scalar") if row["name"] == "stored.rescaled"]
+    return [row["value"] for row in kept.table("scalar") if row["name"] == name]
 
 
 def anew(dataset: Any) -> None:
@@ -56,6 +56,33 @@ CHANGES = [
 @pytest.mark.parametrize(("change", "told"), CHANGES)
 def test_rows_that_were_scaled_where_they_lie_are_told(change: Any, told: float) -> None:
     assert rescaled(Rows(torch.randn(40, 5) + 4), change) == [told, told]
+
+
+def masked(dataset: Any) -> None:
+    at = int(torch.randint(0, 18, ()))
+    dataset.x[:, at : at + 3] = 0.01 * torch.randn(40, 3)
+
+
+WRITES = [
+    (lambda one: one.x.add_(0.3 * torch.randn_like(one.x)), [20.0] * 3),
+    (masked, [20.0] * 3),
+    (lambda one: one.x.normal_(), [0.0] * 3),  # other samples
+    (lambda one: one.x.copy_(CLEAN + 0.3 * torch.randn_like(CLEAN)), [20.0, 0.0, 0.0]),  # from what is kept elsewhere
+    (lambda one: one.x[:20].add_(0.3 * torch.randn(20, 20)), [0.0] * 3),  # some of them
+    (lambda one: one.x.mul_(0.5), [0.0] * 3),  # that is told otherwise
+]
+CLEAN = torch.randn(40, 20, generator=torch.Generator().manual_seed(3))
+
+
+@pytest.mark.parametrize(("change", "told"), WRITES)
+def test_rows_that_are_written_into_and_go_away_from_what_they_were_are_told(change: Any, told: list[float]) -> None:
+    torch.manual_seed(0)
+    assert rescaled(Rows(CLEAN.clone()), change, "stored.written", loops=4) == told
+
+
+def test_a_table_that_is_trained_is_not_looked_at() -> None:
+    held = Rows(CLEAN.clone().requires_grad_())
+    assert rescaled(held, lambda one: one.x.data.add_(torch.randn_like(CLEAN)), "stored.written") == []
 
 
 def test_a_table_that_was_made_anew_is_another_one() -> None:

@@ -27,7 +27,8 @@ _MOST_WRAPPED = 4
 _EXACT = 1e-4  # what rounding may make of a multiple, as a share of what there is
 _CHANGED = 1e-3
 _ALIKE = 0.5  # how a row goes with what it was, where a part of it was masked or noise was added
-_LEAST = 4  # numbers of a row of which that is said
+_LEAST = 16  # numbers of a row of which that is said
+_FURTHER = 1.1  # how much further than in the loop before they lie from what they were at first
 
 
 class Stored:
@@ -36,6 +37,7 @@ class Stored:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._rows: weakref.WeakKeyDictionary[Any, dict[str, tuple[int, Any]]] = weakref.WeakKeyDictionary()
+        self._first: weakref.WeakKeyDictionary[Any, dict[str, tuple[int, Any]]] = weakref.WeakKeyDictionary()
         self._lengths: weakref.WeakKeyDictionary[Any, int | None] = weakref.WeakKeyDictionary()
         plain_types(recorder.torch)
 
@@ -55,10 +57,12 @@ class Stored:
                 if there == address and rows.shape == before.shape:  # a table that was made anew is another one
                     rescaled = _rescaled(before, rows)
                     self.recorder.scalar(NAME, f"{name}#{word}", float(rescaled))
-                    written = not rescaled and _written(before, rows)
-                    size = _row(dict(tables)[word]) if written else 0
+                    begun, first = self._first[loader].get(word, (0, rows))
+                    written = not rescaled and begun == address and _written(first, before, rows)
+                    size = math.prod(dict(tables)[word].shape[1:]) if written else 0
                     self.recorder.scalar(WRITTEN, f"{name}#{word}", float(size))
         self._rows[loader] = now
+        self._first.setdefault(loader, now)
 
 
 def _whole(dataset: Any) -> Any:
@@ -89,6 +93,7 @@ def _tables(torch: Any, dataset: Any, length: int | None) -> Iterator[tuple[str,
             or not simple(table)
             or not table.is_cpu
             or not table.is_floating_point()
+            or table.requires_grad
         ):
             continue
         shape = table.shape
@@ -111,18 +116,17 @@ def _some(torch: Any, table: Any) -> Any:
     return kept.reshape(len(rows), -1)[:, :_WIDE].double().clone()
 
 
-def _row(table: Any) -> int:
-    """How many numbers each row of a table has."""
-    return math.prod(table.shape[1:])
+def _written(first: Any, before: Any, now: Any) -> bool:
+    """Whether all rows are others, each still goes with what it was, and they go away from those of the first loop.
 
-
-def _written(before: Any, now: Any) -> bool:
-    """Whether all rows are others, and each still goes with what it was; rows that hold one number say nothing."""
-    if before.shape[1] < _LEAST or not bool((before != now).any(1).all()):
+    A table that is made anew of samples kept elsewhere (other noise each time) stays as far from its first state.
+    """
+    if before.shape[1] < _LEAST or first.shape != now.shape or not bool((before != now).any(1).all()):
         return False
     one, other = before - before.mean(1, keepdim=True), now - now.mean(1, keepdim=True)
     sizes = one.norm(dim=1) * other.norm(dim=1)
-    return bool((sizes > 0).all() and ((one * other).sum(1) >= _ALIKE * sizes).all())
+    alike = bool((sizes > 0).all() and ((one * other).sum(1) >= _ALIKE * sizes).all())
+    return alike and bool((now - first).norm() > _FURTHER * (before - first).norm())
 
 
 def _rescaled(before: Any, now: Any) -> bool:

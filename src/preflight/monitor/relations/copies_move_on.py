@@ -55,12 +55,12 @@ class CopiesMoveOn(Relation):
     never reached, both go on to answer as the untrained network did.
     Judged at the end of a program that ended by itself, after fifty steps and more. Meant are networks that no optimizer
     steps, that began as exact copies of a trained one and are the same in every bit at each look since, up to the last fifth
-    of the steps, while all of the trained one's matrices have moved. Such a copy is either called before each step beside the
-    trained network, as often each time, on tensors of numbers of the same shape and never on the ones that this learns from; or
-    before a few of the steps alone, while the trained network itself is never called but to learn, as often before each.
+    of the steps, while all of the trained one's matrices have moved. Such a copy is either called once or twice before nearly
+    each step, on batches of numbers of the same shape as those that the trained network learns from and never on these
+    themselves; or before a few of the steps alone, while the trained network is never called but to learn, as often before each.
     A reference, a teacher or a model that is distilled is given the samples that the trained one learns from; a baseline is
-    evaluated beside it, and of several opponents each has its turn. Nothing is said where weights were loaded from a file, or the network is a library's: a copy of what
-    was trained before may be meant to rest.
+    evaluated beside it, and of several opponents each has its turn. Nothing is said where a file was loaded, or the network
+    is a library's: a copy of what was trained before may be meant to rest.
     """
 
     name = "copies-move-on"
@@ -91,15 +91,14 @@ class CopiesMoveOn(Relation):
         self._whole = 0  # the first interval of which all calls were seen
         self._gap = False
         self._intervals = 0
-        self._often: dict[
-            str, Counter[int]
-        ] = {}  # by network, how often it was called in the intervals in which it was
-        self._learnt: dict[str, set[int]] = {}  # and how often to learn
-        self._before: dict[str, set[int]] = {}  # and before which steps it was seen to be called, a few of them
-        self._apart: Counter[tuple[str, str]] = (
-            Counter()
-        )  # by copy and network: intervals in which that learnt from others
-        self._shared: set[tuple[str, str]] = set()  # a copy and a network that learnt from what it was given
+        # By network: how often it was called in the intervals in which it was, how often to learn, and before which steps
+        # it was seen to be called, a few of them.
+        self._often: dict[str, Counter[int]] = {}
+        self._learnt: dict[str, set[int]] = {}
+        self._before: dict[str, set[int]] = {}
+        # By copy and network: intervals in which that learnt from others than the copy was given, and whether from the same.
+        self._apart: Counter[tuple[str, str]] = Counter()
+        self._shared: set[tuple[str, str]] = set()
 
     def kept(self) -> object:
         """Nothing: it speaks at the end alone."""
@@ -178,10 +177,9 @@ class CopiesMoveOn(Relation):
         rests = not any(one.id in self._moved for one in matrices) and all(map(self._still, matrices))
         if not rests and not all(one.id in self._moved for one in matrices):
             return
-        meant = (name, origin) in self._shared
-        wrong = (
-            ended and rests and not meant and (self._answers(name, origin) or self._is_evaluated(name, origin, window))
-        )
+        meant = not ended or (name, origin) in self._shared
+        used = self._answers(name, origin) or self._is_evaluated(name, origin, window)
+        wrong = rests and used and not meant
         yield Example(
             (),
             not wrong,

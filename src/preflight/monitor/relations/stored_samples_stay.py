@@ -10,7 +10,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
 
 _NAME, _WRITTEN = "stored.rescaled", "stored.written"
-_TIMES = 2
+_TIMES, _LONGER = 2, 3
 
 
 class StoredSamplesStay(Relation):
@@ -21,9 +21,10 @@ class StoredSamplesStay(Relation):
     Judged are tables of numbers in memory of the processor that a data set holds as attributes, with a row of several
     numbers for each sample, by some of their rows as each loop over the loader begins. It is broken where all of these
     rows are others after each of two loops in a row, and are a factor times what they were and a number more, the same for
-    all of them or for each column. So it is where each of these rows is another one and still goes with what it was, as
-    where noise is added or a part is masked, in a table with as many numbers to a row as the batches of the loader have to a
-    sample. A table that is filled with other samples, or processed once, is not meant, nor are labels that are brought on.
+    all of them or for each column. So it is where each of these rows is another one after each of three loops, still goes with
+    what it was, as where noise is added or a part is masked, and lies further from what it was at first each time, in a table
+    with as many numbers to a row as the batches of the loader have to a sample.
+    A table that is filled with other samples, or processed once, is not meant, nor are labels that are brought on.
     """
 
     name = "stored-samples-stay"
@@ -48,7 +49,7 @@ class StoredSamplesStay(Relation):
             again = bool(number.value) if scaled else number.value == self._sizes.get(loader)
             key = number.object, number.name
             times = self._times[key] = self._times.get(key, 0) + 1 if again else 0
-            wrong = times >= _TIMES
+            wrong = times >= (_TIMES if scaled else _LONGER)
             what = "scaled or shifted" if scaled else "written into"
             loops = window.named("loop")
             yield Example(
@@ -72,12 +73,12 @@ class StoredSamplesStay(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(0.0, 0.0, 0.0)
         yield _run(1.0, 0.0, 1.0)  # processed once, and filled with other samples later
-        yield _run(0.0, 3.0, 3.0, 3.0, name=_WRITTEN)  # labels
+        yield _run(0.0, 3.0, 3.0, 3.0, 3.0, name=_WRITTEN)  # labels
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(0.0, 1.0, 1.0)
-        yield _run(0.0, 12.0, 12.0, name=_WRITTEN)
+        yield _run(0.0, 12.0, 12.0, 12.0, name=_WRITTEN)
 
 
 def _run(*changed: float, name: str = _NAME) -> list[Window]:
