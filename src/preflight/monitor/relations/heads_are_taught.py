@@ -44,6 +44,7 @@ class HeadsAreTaught(Relation):
         self._had: set[str] = set()
         self._missed: Counter[str] = Counter()
         self._told: set[str] = set()
+        self._late = False
         self._last: Call | None = None
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -55,15 +56,16 @@ class HeadsAreTaught(Relation):
             return
         for step in steps_of(window):
             self._last = step.call
-            norms = step.gradients.norm if step.gradients is not None else []
-            if all(norm is None for norm in norms):
+            state = step.gradients
+            if state is None or all(norm is None for norm in state.norm):
                 continue  # they are kept elsewhere
-            for ident, norm in zip(step.gradients.ids if step.gradients is not None else (), norms, strict=True):
+            for ident, norm in zip(state.ids, state.norm, strict=True):
                 name = window.run.name(ident)
                 if name in self._over:
                     self._missed[name] += norm is None
                     self._had.update([name] if norm is not None else [])
-        if self._missed and max(self._missed.values()) >= _LONG:
+        if not self._late and self._missed and max(self._missed.values()) >= _LONG:
+            self._late = True
             yield from self._judge(_LONG)
         for note in window.notes.get("end", ()):
             yield from self._judge(_STEPS if note.get("how") == "exit" else _LONG)
@@ -96,25 +98,21 @@ class HeadsAreTaught(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(head=0.5)  # a measure of what another loss teaches
         yield _run(since=15)
-        yield _run(how="signal", body=0.5, head=0.5)
-        yield [*_run(steps=_STEPS - 1, how=""), *_run(head=0.5)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run()
 
 
-def _run(
-    head: float | None = None, body: float = 0.5, since: int | None = None, steps: int = 30, how: str = "exit"
-) -> list[Window]:
+def _run(head: float | None = None, since: int | None = None) -> list[Window]:
     """Steps of a body and a head of which a loss is computed; ``since`` a step from which on it is passed back."""
     mini = Mini({"net.body.weight": {}, "net.head.weight": {}})
     over = ("scalar", _OVER, "train.py:6#0#l1_loss#Abs#net.head.weight", 1.0)
     windows = []
-    for step in range(steps):
+    for step in range(_STEPS + 5):
         norm = 0.5 if since is not None and step >= since else head
-        rows: list[Any] = ["backward", ("gradients", {"net.body.weight": body, "net.head.weight": norm})]
+        rows: list[Any] = ["backward", ("gradients", {"net.body.weight": 0.5, "net.head.weight": norm})]
         rows += ["step optimizer0:SGD", *([over] if step < 3 else [])]
-        rows += [("note", "end", {"how": how})] if how and step == steps - 1 else []
+        rows += [("note", "end", {"how": "exit"})] if step == _STEPS + 4 else []
         windows.append(mini.window(*rows))
     return windows
