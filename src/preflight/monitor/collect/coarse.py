@@ -79,16 +79,22 @@ class Coarse:
         if self._searches < _MOST_SEARCHES:
             self._searches += 1
             for name, module in _modules(self.recorder.torch.nn.Module):
-                self._found.setdefault(name, weakref.ref(module))
-        for name, reference in list(self._found.items()):
+                if any(map(self._rests, module.parameters())):
+                    self._found.setdefault(name, weakref.ref(module))
+        for name, reference in self._found.items():
             module = reference()
-            for word, one in [] if module is None else module.named_parameters():
-                if not one.requires_grad and one.dtype in self._kinds:
-                    yield name, word, one
+            if module is not None and self._looks.get(name, 0) < _MOST_LOOKS:
+                yield from ((name, word, one) for word, one in module.named_parameters() if self._rests(one))
+
+    def _rests(self, one: Any) -> bool:
+        """Whether a parameter in half precision takes no gradients."""
+        return not one.requires_grad and one.dtype in self._kinds
 
     def _compare(self, root: str, pairs: list[tuple[Any, Any]]) -> None:
         """Tell which share of the numbers that lie a little apart has moved since, where any number of the copy has."""
         recorder, torch = self.recorder, self.recorder.torch
+        if len({one.device for one, _ in pairs}) != 1:
+            return
         with Outside(torch):
             slow = torch.cat([one.detach().reshape(-1)[:_WIDE] for one, _ in pairs])
             begun, before = self._kept.get(root, (-_MOST_KEPT, None))
