@@ -12,6 +12,7 @@ from .digest import norms
 from .digests import dtype_of
 from .draws import Draws
 from .entry import Entry
+from .lasting import Lasting
 from .patching import Patches
 from .pending import Pending, to_host
 from .places import by_library, from_program, user_frame
@@ -63,6 +64,7 @@ class Backwards:
         self.draws = draws
         self.terms = terms
         self.chained = Chained(recorder, variables.flags_changed, rewritten.written)
+        self.lasting = Lasting()
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -102,6 +104,8 @@ class Backwards:
         if left:
             seen["of"] = {str(index): count for index, count in left.items()}
         entry = recorder.enter("backward", "", seen)
+        with recorder.work("lasting"):
+            self.lasting.look(entry.place or "", first, seen)
         if recorder.called is not None:
             self._computed(seen)
         if accumulation.amidst() is not None and getattr(first, "grad_fn", None) is not None:

@@ -21,6 +21,7 @@ _LOSSES = frozenset(
         *("BinaryCrossEntropy", "BinaryCrossEntropyWithLogits"),
     }
 )
+_KEEPING_PLACES = ("Neg", "Mul", "Div", "Minimum", "Maximum", "Clamp", "Mean", "Sum")
 _SQUEEZING = ("Squeeze", "Select", "View", "UnsafeView", "ReshapeAlias")
 
 
@@ -183,6 +184,9 @@ def _stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
             return source.shape, shape
         if square and node.name == "Mul" and _picked(tail, source) and _added_up(tail, node):
             return source.shape, shape
+        laid = len(shape) == 2 and shape[0] == shape[1] > 1 and [*source.shape, 1] == node.constant
+        if laid and node.name == "Mul" and (_picked(tail, source) or _ratio(tail, source)) and _added_up(tail, node):
+            return node.constant, shape
         if node.name == "Mul" and shape == source.shape * 2 and _losses(tail, source) and _added_up(tail, node):
             return source.shape, shape
         if len(source.shape) > 1 and shape[1:] == source.shape and shape[0] == source.shape[0] > 1:
@@ -218,9 +222,20 @@ def _of_a_layer(tail: Tail, node: Node) -> bool:
 
 def _picked(tail: Tail, node: Node) -> bool:
     """Whether a column was picked from rows, one of each, whatever was done to its elements since."""
-    while node.name in (*_ACTIVATIONS, "Neg", "Log", *_ELEMENTWISE) and sum(place >= 0 for place in node.below) == 1:
+    through = (*_ACTIVATIONS, "Neg", "Log", "Clamp", "Squeeze", *_ELEMENTWISE)
+    while node.name in through and sum(place >= 0 for place in node.below) == 1:
         node = tail.nodes[max(node.below)]
     return node.name == "Gather"
+
+
+def _ratio(tail: Tail, node: Node) -> bool:
+    """Whether each element is what a policy gives now over what it gave: the power of a difference to something that rests."""
+    while node.name == "Clamp" and len(node.below) == 1 and node.below[0] >= 0:
+        node = tail.nodes[node.below[0]]
+    if node.name != "Exp" or len(node.below) != 1 or node.below[0] < 0:
+        return False
+    exponent = tail.nodes[node.below[0]]
+    return exponent.name in ("Sub", "Rsub") and exponent.below.count(-1) == 1
 
 
 def _losses(tail: Tail, node: Node) -> bool:
@@ -247,7 +262,7 @@ def _added_up(tail: Tail, node: Node) -> bool:
     """Whether all elements of what an operation gives are added up, with nothing but arithmetic before."""
     while node.place:
         users = [one for one in tail.nodes if node.place in one.below]
-        if len(users) != 1 or users[0].name not in ("Neg", "Mul", "Div", "Mean", "Sum"):
+        if len(users) != 1 or users[0].name not in _KEEPING_PLACES:
             return False
         node = users[0]
         if node.name in ("Mean", "Sum"):

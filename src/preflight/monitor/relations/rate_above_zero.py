@@ -15,8 +15,9 @@ _SINCE = " since its first step"
 _TOP = 0.5
 """Of the highest rate so far, the share from which no schedule gets to zero at once."""
 
-_NOTHING = 1e-12
-"""Of the highest rate so far, the share at which nothing of what is trained moves any more."""
+_NOTHING = 1e-9
+"""Of the highest rate so far, the share at which no weight moves any more: of a step of Adam at a rate of 0.01, less than the
+last place of a number in float32 that is greater than a thousandth."""
 _MANY = 0.05
 """Steps at it that are too many, as a share of those before: a decay to zero by whatever power has fewer."""
 
@@ -29,7 +30,7 @@ class RateAboveZero(Relation):
     schedule is at its end and the training is not: what follows is computed for nothing.
     A schedule that takes a rate near its top to zero in one advance has no decay that could be at its end: after five
     steps above zero, the first step that follows is one too many.
-    A rate that has fallen to a millionth of a millionth is as good as zero: steps at it are too many where they are five,
+    A rate that has fallen to a billionth of what it was is as good as zero: steps at it are too many where they are five,
     and a twentieth of those before, as where a schedule that counts epochs advances with every batch.
     A warm-up may begin at zero, and is above it after an advance: where it is not after two, for three steps, whole
     numbers were divided. Where a scheduler keeps the rate at zero and does not advance in three steps, it is stepped once an
@@ -163,6 +164,7 @@ class RateAboveZero(Relation):
         yield _waiting(2)
         yield _run([*[0.1] * 200, *[1e-14] * 6])
         yield _run([0.1, *[1e-9] * 8])
+        yield _run([(1 - step / 200) ** 4 for step in range(200)])
 
         mini = Mini({"model.weight": {}, "critic.weight": {"optimizer": 1}})
         other = (("scalar", "lr", "optimizer1:SGD.0", 0.1), "backward", "step optimizer1:SGD")
@@ -174,6 +176,7 @@ class RateAboveZero(Relation):
         yield _run([0.1, 0.0, 0.0, 0.0, 0.0, 0.0])
         yield _run([-0.1])
         yield _run([0.1, 1e-7, *[1e-14] * 6])
+        yield _run([0.1 * 0.3 ** (step // 2) for step in range(48)])
         mini = Mini({"model.weight": {}})
         step = ("backward", ("scalar", "lr", "optimizer0:SGD.0", 0.1), "step optimizer0:SGD")
         gone = {"optimizer": "optimizer0:SGD", "rates": [0.0]}

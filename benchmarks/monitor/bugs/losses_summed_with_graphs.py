@@ -1,0 +1,32 @@
+"""The running loss that is printed is a sum of tensors, and keeps the graph of every loss since the beginning."""
+# source: https://docs.pytorch.org/docs/stable/notes/faq.html
+# first effect: step 1
+# names: loss
+# family: memory
+# detectable: yes no graph of an earlier loss is ever let go
+
+import argparse
+
+import torch
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fixed", action="store_true")
+parser.add_argument("--seed", type=int, default=0)
+parser.add_argument("--steps", type=int, default=80)
+args = parser.parse_args()
+torch.manual_seed(args.seed)
+
+model = nn.Sequential(nn.Linear(12, 32), nn.GELU(), nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 5))
+optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+centres = torch.randn(5, 12)
+running = 0.0
+for step in range(args.steps):
+    target = torch.randint(0, 5, (24,))
+    loss = nn.functional.cross_entropy(model(centres[target] + torch.randn(24, 12)), target)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    running += loss.item() if args.fixed else loss
+    if (step + 1) % 20 == 0:
+        print(f"step {step + 1}: mean loss {float(running) / (step + 1):.3f}")
