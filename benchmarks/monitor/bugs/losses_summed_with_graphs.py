@@ -9,6 +9,7 @@ import argparse
 
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--fixed", action="store_true")
@@ -19,14 +20,16 @@ torch.manual_seed(args.seed)
 
 model = nn.Sequential(nn.Linear(12, 32), nn.GELU(), nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 5))
 optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
-centres = torch.randn(5, 12)
-running = 0.0
-for step in range(args.steps):
-    target = torch.randint(0, 5, (24,))
-    loss = nn.functional.cross_entropy(model(centres[target] + torch.randn(24, 12)), target)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    running += loss.item() if args.fixed else loss
-    if (step + 1) % 20 == 0:
-        print(f"step {step + 1}: mean loss {float(running) / (step + 1):.3f}")
+target = torch.randint(0, 5, (480,))
+data = TensorDataset(torch.randn(5, 12)[target] + torch.randn(480, 12), target)
+loader = DataLoader(data, batch_size=24, shuffle=True)
+running, step = 0.0, 0
+for _ in range(max(1, args.steps // len(loader))):
+    for features, kinds in loader:
+        loss = nn.functional.cross_entropy(model(features), kinds)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        running += loss.item() if args.fixed else loss
+        step += 1
+    print(f"step {step}: mean loss {float(running) / step:.3f}")

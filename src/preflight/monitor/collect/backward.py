@@ -64,7 +64,7 @@ class Backwards:
         self.draws = draws
         self.terms = terms
         self.chained = Chained(recorder, variables.flags_changed, rewritten.written)
-        self.lasting = Lasting()
+        self.lasting = Lasting(recorder)
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""

@@ -37,6 +37,7 @@ class Loaders:
         self._next = itertools.count()
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._epochs: dict[int, int] = {}
+        self._began: dict[int, int] = {}  # by loader, how many backward passes there had been when it was last begun
         self._loops_begun = 0
         self._single_left: dict[str, int] = {}  # by loader whose batches all had one label: how many more are looked at
         self._asked: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
@@ -100,6 +101,7 @@ class Loaders:
         if again is not None:
             self._asked.pop(again, None)  # workers that stay: what was asked for and never fetched is dropped
         epoch = self._epochs[number] = self._epochs.get(number, -1) + 1
+        self._began[number] = self.recorder.passes
         if self.sight.wanted:
             self.sight.began(number, epoch, args[0])
         told: dict[str, Any] = {}
@@ -124,6 +126,7 @@ class Loaders:
         if recorder.role != "trainer" or loop is None:
             return None
         if recorder.torch.is_grad_enabled():
+            recorder.epoch_began = self._began.get(loop[0])
             self.sight.fetches(*loop)
             recorder.begins("fetch")
         entry = recorder.enter("fetch", f"loader{loop[0]}", {"epoch": loop[1], "fetch": loop[2]})

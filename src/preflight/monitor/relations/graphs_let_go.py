@@ -14,8 +14,9 @@ class GraphsLetGo(Relation):
 
     ``total += loss``, or a list to which each loss is appended, keeps the history of every loss it holds: memory grows with
     each batch until there is none left, and whatever goes through the sum takes longer each time.
-    Judged at backward passes: of those that began at one place in the code, the graphs of the last fifty losses are all
-    still held. A loss that is kept until the next one comes, or a window of the last few, is not judged.
+    Judged at backward passes that begin at one place in the code: the graphs of fifty losses or more are all still held, the
+    first of them since an earlier epoch. Where no loader says when an epoch begins, five hundred are.
+    A list of losses that is emptied after each epoch, and a window of the last few, are not told of.
     """
 
     name = "graphs-let-go"
