@@ -7,36 +7,26 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.views.tails import Node, Tail
+from preflight.monitor.views.stretched import stretched
+from preflight.monitor.views.tails import Tail
 from preflight.monitor.window import Call, Window
-
-_ELEMENTWISE = ("Sub", "Rsub", "Mul", "Div", "Add")
-_LYING = ("T", "Transpose", "Permute", "Squeeze", "View", "UnsafeView", "ReshapeAlias")
-_ACTIVATIONS = ("Sigmoid", "Tanh", "Relu", "Softplus", "Exp", "LeakyRelu", "Elu", "Gelu", "Silu")
-_SEEKING = ("Min", "Max", "Amin", "Amax", "Sort", "Topk", "Logsumexp", "Softmax", "LogSoftmax")
-_KERNELS = ("Exp", "Sigmoid", "LogSigmoid", "Softplus")
-_LOSSES = frozenset(
-    {
-        *("NllLoss", "MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss"),
-        *("BinaryCrossEntropy", "BinaryCrossEntropyWithLogits"),
-    }
-)
-_KEEPING_PLACES = ("Neg", "Mul", "Div", "Minimum", "Maximum", "Clamp", "Mean", "Sum")
-_SQUEEZING = ("Squeeze", "Select", "View", "UnsafeView", "ReshapeAlias")
 
 
 class LossShapesAgree(Relation):
     """A loss that compares element by element does not stretch its target or its prediction to a third shape.
 
     PyTorch says so once where it happens, as a warning that is easily lost in a long output: with predictions of
-    shape (N, 1) and targets of shape (N,) each prediction is compared with every target. Where the difference is computed
-    by hand nothing warns, and the graph of the loss tells: a column that comes straight from a layer or its activation, or one
-    that was squeezed, less something that is not trained, gives a square; a loss for each element, times weights of another
-    rank, gets a dimension more. So does a column of what was picked from each row, as the log-probabilities of the actions that
-    were taken, times a row of returns, all of whose products are added up, and a row of losses, one for each sample, times a
-    column of weights: the mean of all products weighs every sample alike. Weights that fill the whole square are meant. Where the loss also compares the column with itself laid down, every pair is meant: distances
-    between distributions are made of both. So it is where the nearest or the farthest of each row is looked for, and where
-    a kernel of the differences is added up, as in a soft histogram.
+    shape (N, 1) and targets of shape (N,) each prediction is compared with every target. Where the program ignores
+    warnings, or computes the difference by hand, the graph of the loss tells. What comes straight from a layer or its
+    activation as a column, or was squeezed to a row, is spread to a square for a loss of PyTorch's, or becomes one less
+    something that is not trained. A loss for each element, times weights of another rank, gets a dimension more. A column
+    of what was picked from each row, as the log-probabilities of the actions that were taken, is multiplied with a row of
+    returns, or such a row, or one of a policy's ratios, with a column of advantages; or a row of losses, one for each
+    sample, with a column of weights: where all products are added up, every sample weighs alike.
+
+    Weights that fill the whole square are meant. Where the loss also compares the column with itself laid down, every pair is
+    meant: distances between distributions are made of both. So it is where the nearest or the farthest of each row is looked
+    for, and where a kernel of the differences is added up, as in a soft histogram.
     """
 
     name = "loss-shapes-agree"
@@ -94,7 +84,7 @@ class LossShapesAgree(Relation):
         tail = (call.args or {}).get("tail") or []
         before, found = self._known.get(call.place, (None, None))
         if before != tail:
-            found = _stretched(Tail(tail))
+            found = stretched(Tail(tail))
             self._known[call.place] = tail, found
         return found
 
@@ -134,6 +124,8 @@ class LossShapesAgree(Relation):
         ]
         yield [Mini().window(("backward", {"args": {"tail": energy}}))]  # a matrix times what each node has
 
+        yield [Mini().window(("backward", {"args": {"tail": _compared([8, 1])}}))]
+
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         message = "Using a target size (torch.Size([8])) that is different to the input size (torch.Size([8, 1])). This"
@@ -156,130 +148,12 @@ class LossShapesAgree(Relation):
         yield [Mini().window(("backward", {"args": {"tail": [*both, ["MseLoss", [8], None, [5]]]}}))]
         each = [*_weighed([8, 8])[:2], ["SmoothL1Loss", [8], None, [3]], ["Addmm", [8, 1], None, []]]
         yield [Mini().window(("backward", {"args": {"tail": each}}))]
-
-
-def _stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
-    """The shape of predictions or their losses, and the one that something without a gradient stretches them to.
-
-    A column that comes straight from a layer, or the row that it was squeezed to, and becomes a square; or anything that gets one dimension more in front,
-    as long as the one that it began with.
-    """
-    if any(_paired(tail, node) for node in tail.nodes):
-        return None
-    for node in tail.nodes:
-        if node.name not in _ELEMENTWISE or not node.shape or node.below.count(-1) != 1 or len(node.below) != 2:
-            continue
-        source = tail.nodes[max(node.below)]
-        if source.shape is None:
-            continue
-        shape = node.shape
-        if node.constant == shape:  # a whole matrix of weights, as of how near samples are to each other
-            continue
-        square = len(shape) == 2 and shape[0] == shape[1] > 1 and source.shape == [shape[0], 1]
-        if node.name in ("Sub", "Rsub") and _sought(tail, node):
-            continue
-        if square and node.name in ("Sub", "Rsub") and _of_a_layer(tail, source):
-            return source.shape, shape
-        if node.name in ("Sub", "Rsub") and _squeezed(tail, source) and shape == source.shape * 2:
-            return source.shape, shape
-        if square and node.name == "Mul" and _picked(tail, source) and _added_up(tail, node):
-            return source.shape, shape
-        laid = len(shape) == 2 and shape[0] == shape[1] > 1 and [*source.shape, 1] == node.constant
-        if laid and node.name == "Mul" and (_picked(tail, source) or _ratio(tail, source)) and _added_up(tail, node):
-            return node.constant, shape
-        if node.name == "Mul" and shape == source.shape * 2 and _losses(tail, source) and _added_up(tail, node):
-            return source.shape, shape
-        if len(source.shape) > 1 and shape[1:] == source.shape and shape[0] == source.shape[0] > 1:
-            return source.shape, shape
-    return None
-
-
-def _paired(tail: Tail, node: Node) -> bool:
-    """Whether an operation takes each two values of one column: the column and the same one laid down."""
-    if node.name not in ("Sub", "Rsub") or len(node.below) != 2 or min(node.below) < 0:
-        return False
-    one, other = (tail.nodes[place] for place in node.below)
-    return any(
-        lying.name in _LYING and lying.below and tail.nodes[lying.below[0]] is standing
-        for lying, standing in ((one, other), (other, one))
-    )
-
-
-def _squeezed(tail: Tail, node: Node) -> bool:
-    """Whether a row of numbers is a column that comes straight from a layer, without the dimension of size one."""
-    if node.name not in _SQUEEZING or node.shape is None or len(node.shape) != 1 or node.shape[0] < 2:
-        return False
-    column = next((tail.nodes[place] for place in node.below if place >= 0), None)
-    return column is not None and _of_a_layer(tail, column) and column.shape == [node.shape[0], 1]
-
-
-def _of_a_layer(tail: Tail, node: Node) -> bool:
-    """Whether something is what a layer gives out, or an activation of it."""
-    while node.name in _ACTIVATIONS and len(node.below) == 1 and node.below[0] >= 0:
-        node = tail.nodes[node.below[0]]
-    return node.name in ("Addmm", "Mm")
-
-
-def _picked(tail: Tail, node: Node) -> bool:
-    """Whether a column was picked from rows, one of each, whatever was done to its elements since."""
-    through = (*_ACTIVATIONS, "Neg", "Log", "Clamp", "Squeeze", *_ELEMENTWISE)
-    while node.name in through and sum(place >= 0 for place in node.below) == 1:
-        node = tail.nodes[max(node.below)]
-    return node.name == "Gather"
-
-
-def _ratio(tail: Tail, node: Node) -> bool:
-    """Whether each element is what a policy gives now over what it gave: the power of a difference to something that rests."""
-    while node.name == "Clamp" and len(node.below) == 1 and node.below[0] >= 0:
-        node = tail.nodes[node.below[0]]
-    if node.name != "Exp" or len(node.below) != 1 or node.below[0] < 0:
-        return False
-    exponent = tail.nodes[node.below[0]]
-    return exponent.name in ("Sub", "Rsub") and exponent.below.count(-1) == 1
-
-
-def _losses(tail: Tail, node: Node) -> bool:
-    """Whether a row holds a loss for each sample: one of PyTorch's, logarithms of probabilities added up, or a sum of such."""
-    if node.shape is None or len(node.shape) != 1 or node.shape[0] < 2:
-        return False
-    if node.name == "Add":
-        return bool(node.below) and all(place >= 0 and _losses(tail, tail.nodes[place]) for place in node.below)
-    while node.name in ("Neg", "Mul", "Div", "Squeeze") and sum(place >= 0 for place in node.below) == 1:
-        node = tail.nodes[max(node.below)]
-    if not node.shape:  # one loss of the whole batch, times a number for each sample
-        return False
-    if node.name in _LOSSES:
-        return True
-    if node.name not in ("Sum", "Mean") or len(node.below) != 1 or node.below[0] < 0:
-        return False
-    added = tail.nodes[node.below[0]]
-    while added.name in ("Neg", "Mul") and sum(place >= 0 for place in added.below) == 1:
-        added = tail.nodes[max(added.below)]
-    return added.name in ("Log", "LogSoftmax") or added.name in _LOSSES
-
-
-def _added_up(tail: Tail, node: Node) -> bool:
-    """Whether all elements of what an operation gives are added up, with nothing but arithmetic before."""
-    while node.place:
-        users = [one for one in tail.nodes if node.place in one.below]
-        if len(users) != 1 or users[0].name not in _KEEPING_PLACES:
-            return False
-        node = users[0]
-        if node.name in ("Mean", "Sum"):
-            return node.shape == []
-    return False
-
-
-def _sought(tail: Tail, node: Node) -> bool:
-    """Whether of all pairs some are picked out, or weighed by how near they are, before anything is added up."""
-    waiting = [node]
-    for one in waiting:  # grows as it goes
-        for user in tail.users(one):
-            if user.name in _SEEKING or user.name in _KERNELS:
-                return True
-            if user.shape == node.shape and user not in waiting:
-                waiting.append(user)
-    return False
+        yield [Mini().window(("backward", {"args": {"tail": _compared([8, 8])}}))]
+        acting = [["Gather", [8, 1], -1, [5]], ["Addmm", [8, 3], None, []]]
+        ratio = [["Exp", [8], None, [3]], ["Sub", [8], None, [4, -1]], ["Squeeze", [8], -1, [5]], *acting]
+        ratio[4] = ["Gather", [8, 1], -1, [6]]
+        scored = [["Mean", [], None, [1]], ["Mul", [8, 8], None, [2, -1], [8, 1]], *ratio]
+        yield [Mini().window(("backward", {"args": {"tail": scored}}))]
 
 
 def _chosen(shape: list[int]) -> list[list[Any]]:
@@ -292,6 +166,12 @@ def _chosen(shape: list[int]) -> list[list[Any]]:
         ["LogSoftmax", [8, 3], 1, [5]],
         ["Addmm", [8, 3], None, []],
     ]
+
+
+def _compared(shape: list[int]) -> list[list[Any]]:
+    """A loss of PyTorch's on what a layer gives, in the shape to which it was spread."""
+    spread = [["Expand", shape, None, [2]]] if shape != [8, 1] else []
+    return [["MseLoss", [], None, [1, -1]], *spread, ["Addmm", [8, 1], None, []]]
 
 
 def _difference(shape: list[int], at: int = 1) -> list[list[Any]]:
