@@ -20,7 +20,7 @@ from .modal import Modal
 from .naming import Names
 from .parts import Begun, Part, Parts
 from .patching import Patches
-from .places import beyond_library
+from .places import beyond_library, in_forward
 from .ratios import Ratios
 from .recorder import Recorder
 from .reread import Views
@@ -169,6 +169,8 @@ class Forwards:
             seen["by_name"] = True
         if grad and computed(module):
             seen["computed"] = True
+        if grad and "." in name and in_forward(sys._getframe(2)):
+            seen["in_forward"] = True  # a part of a model whose own pass is not told: its ``forward`` was called
         entry = recorder.enter("forward", name, seen)
         if "autocast" in entry.context:
             recorder.casts_used = True

@@ -111,6 +111,12 @@ def beyond_library(frame: FrameType | None) -> CodeType | None:
     return None
 
 
+def in_forward(frame: FrameType | None) -> bool:
+    """Whether the person's innermost function here is a ``forward``, such as one that was called by its name."""
+    own = user_frame(frame)
+    return own is not None and own.f_code.co_name == "forward"
+
+
 def here() -> str | None:
     """The place of the innermost call in the person's own code, as ``file:line``."""
     frame = user_frame(sys._getframe(1))

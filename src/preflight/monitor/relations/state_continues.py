@@ -27,6 +27,7 @@ class _Kept(NamedTuple):
         s: The run's own count of steps at the last of them.
         weights: As that step left them.
         row: How many optimizers in a row took over from each other after one step, this one included.
+        first: The number of its first step.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class _Kept(NamedTuple):
     s: int
     weights: State
     row: int
+    first: int
 
 
 class _Look(NamedTuple):
@@ -65,7 +67,8 @@ class StateContinues(Relation):
     An optimizer of another kind, other settings, other parameters or other weights is a new phase of training; so is one
     for layers of another size in the place of the old ones, one for weights under masks of ``torch.nn.utils.prune``,
     which every round of pruning changes beside the weights, and one whose loaders read another data set, as where a client
-    of a federation, or a round with more labels, takes its turn.
+    of a federation, or a round with more labels, takes its turn. One that was made before the other's first step does not
+    take over from it: a model that has an optimizer for each of its losses is trained by both in turn.
     It compares what one process did before with what it does now; of a process that was started anew, where there is no
     before, ``optimizer-resumes`` judges.
     """
@@ -101,6 +104,8 @@ class StateContinues(Relation):
         self._data: int | None = None  # the data set that was trained on last
         self._data_of: dict[int, int | None] = {}  # by optimizer: that of its last step
         self._row: dict[int, int] = {}  # by optimizer: see _Kept
+        self._first: dict[int, int] = {}  # by optimizer: the number of its first step
+        self._made: dict[str, int] = {}  # by optimizer: where it was made
 
     def slept(self, window: Window, times: int) -> None:
         """Know the weights that the last step left."""
@@ -117,6 +122,7 @@ class StateContinues(Relation):
             self._kept = {index: kept for index, kept in self._kept.items() if not replaced & {*kept.weights.ids}}
         for call in window.named("optimizer.new"):
             self._settings[call.object] = (call.args or {}).get("groups") or []
+            self._made[call.object] = call.q
         for call in window.named("load_state_dict"):
             if call.object.startswith("optimizer"):
                 self._loaded.add(call.object)
@@ -127,6 +133,7 @@ class StateContinues(Relation):
             self._data = next(
                 (one.facts.get("dataset") for one in reversed(given) if one.batch.q < step.call.q), self._data
             )
+            self._first.setdefault(step.optimizer, step.call.q)
             told = step.call.args or {}
             if told.get("states") == 0 and told.get("written"):  # begun anew from other weights
                 self._counts = {key: look for key, look in self._counts.items() if key[0] != step.optimizer}
@@ -148,6 +155,7 @@ class StateContinues(Relation):
                     step.call.s,
                     step.after,
                     self._row.get(step.optimizer, 1),
+                    self._first[step.optimizer],
                 )
 
     def _replaced(self, window: Window) -> set[int]:
@@ -170,6 +178,7 @@ class StateContinues(Relation):
             for index, kept in self._kept.items()
             if index != step.optimizer
             and kept.kind == step.kind
+            and kept.first < self._made.get(step.call.object, step.call.q)
             and self._alike(kept, settings)
             and kept.weights.ids == before.ids
             and self._same_data(index)
@@ -264,6 +273,7 @@ class StateContinues(Relation):
         yield _counted(2, 3, 4)
         yield _made_for_each(3, state=False)
         yield _made_for_each(2)
+        yield _in_turn()
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -332,6 +342,25 @@ def _two(
             read = [(f"loader.new loader{index}", {"args": {"dataset": data[index]}}), f"fetch loader{index}"]
             read += [("batch", {"loader": f"loader{index}", "fetch": 0}), "forward model", "backward"]
         found.append(mini.window(made, *read, *(row for rows in steps for row in rows)))
+    return found
+
+
+def _in_turn() -> list[Window]:
+    """Two optimizers of one model, made one after the other and before any step, that take turns."""
+    mini = Mini({"model.weight": {}})
+    found = [mini.window(*((f"optimizer.new optimizer{n}:Adam", {"args": {"groups": [{"lr": 0.1}]}}) for n in (0, 1)))]
+    for index in (0, 1, 0):
+        owner = {"optimizer": index}
+        steps = (
+            (
+                ("before", {"model.weight": 1.0}, owner),
+                f"step optimizer{index}:Adam",
+                ("after", {"model.weight": 1.0}, owner),
+                ("states", {"model.weight": 0.5}, {**owner, "steps": [number + 1.0 + 4 * (len(found) == 3)]}),
+            )
+            for number in range(4)
+        )
+        found.append(mini.window(*(row for rows in steps for row in rows)))
     return found
 
 

@@ -53,7 +53,7 @@ class Flow:
     It stays as it is: the next window has another one, which shares what is the same.
 
     Attributes:
-        roots: Modules that the program calls itself.
+        roots: Modules that the program calls itself, and no ``forward`` that it called in place of a model.
         seen: Whether the modules of the last window were seen.
     """
 
@@ -96,8 +96,9 @@ class Flow:
         if roots:
             names = [call.object for call in roots]
             flow._root = {**self._root, **{call.object.partition(".")[0]: call.q for call in roots}}
-            if not self.roots.issuperset(names):
-                flow.roots = self.roots.union(names)
+            itself = [call.object for call in roots if not (call.args or {}).get("in_forward")]
+            if not self.roots.issuperset(itself):
+                flow.roots = self.roots.union(itself)
         return flow
 
     def between(self, module: str, since: int, until: int) -> bool:
