@@ -56,6 +56,22 @@ def test_an_optimizer_s_own_order_does_not_matter() -> None:
         assert all(tensor is one for (_, tensor), one in zip(told, net.parameters(), strict=True))
 
 
+def test_a_list_beside_the_models_leaves_their_names() -> None:
+    """A student and its teacher in one list, and what is trained in another: passes are told by the names of parameters."""
+    student, teacher = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    names = Names()
+    both, trained = torch.nn.ModuleList([student, teacher]), torch.nn.ModuleList([student])
+    assert names.root(both, given="both") == "both"
+    assert names.root(trained, given="trained") == "trained"
+    assert names.of(student) == names.root(student) == "both.0"
+    added = torch.nn.Linear(2, 2)
+    assert names.root(torch.nn.ModuleList([student, added]), given="more") == "more"
+    assert (names.of(student), names.of(added)) == ("both.0", "more.1")
+    whole = torch.nn.Sequential(student)  # a network that holds it is what is passed
+    assert names.root(whole, given="whole") == "whole"
+    assert names.of(student) == "whole.0"
+
+
 def test_what_an_optimizer_holds_is_asked_anew() -> None:
     net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

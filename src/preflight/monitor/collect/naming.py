@@ -17,6 +17,8 @@ from .scope import owner_of, variables
 
 _WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 _WRAPPERS_WITH_MODULE = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "DeepSpeedEngine")
+_LISTS = ("ModuleList", "ModuleDict")
+"""Modules that are never called themselves."""
 _FRAMES = 12
 
 
@@ -80,10 +82,14 @@ class Names:
         return free
 
     def _take(self, module: Any, name: str) -> None:
+        list_alone = type(module).__name__ in _LISTS
         for part_name, part in parts(module, name):
             known = self._modules.get(id(part))
-            if known is not None and known[0]() is part and known[1] in self.roots:
-                del self.roots[known[1]]  # what stood for itself is a part of this
+            if known is not None and known[0]() is part:
+                if known[1] in self.roots:
+                    del self.roots[known[1]]  # what stood for itself is a part of this
+                elif list_alone and known[1].partition(".")[0] in self.roots:
+                    continue  # a list beside the model, such as that of what is trained: parameters keep their names, too
             self._modules[id(part)] = (weakref.ref(part), part_name)
         self.roots[name] = weakref.ref(module)
         self.changed = True

@@ -8,10 +8,12 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
-from preflight.monitor.window import Window
+from preflight.monitor.window import State, Window
 
 _ALONE, _AMONG_OTHERS = 2, 6
 """Steps in a row without any gradient that are one too many; several optimizers may take turns."""
+_NO_PASS, _NO_PASS_NOR_DATA = 3, 32
+"""Such steps where there was no backward pass either; a memory may have to fill up where no loader gives the data."""
 _HALF = "=float16"
 """In the context of a call: autocast to this type."""
 
@@ -26,17 +28,22 @@ class StepHasGradients(Relation):
     optimizers step, one may wait for its turn. Nor is a gradient of zero one where every loss of it was exactly zero, and
     earlier steps had gradients, or those of another optimizer have: losses with a margin rest there once it is kept, and
     a loss is multiplied by zero as long as its network waits.
+    Where the process made no backward pass at all, three steps in a row are enough, if before each of them the model was
+    passed in training mode, its gradients were cleared or a loader gave a batch, and nobody else moved its parameters:
+    the call of ``backward`` is missing. Without a loader it takes 32 steps.
     """
 
     name = "step-has-gradients"
-    needs = frozenset({"step", "backward", "state", "scalar"})
+    needs = frozenset({"step", "backward", "state", "scalar", "forward"})
     wakes = frozenset({"step"})
     repeats = 2
-    looks = frozenset({"step", "backward", "zero_grad", "gradient at before_step", "parameter at after_step"})
+    looks = frozenset(
+        {"step", "backward", "zero_grad", "forward", "fetch", "gradient at before_step", "parameter at after_step"}
+    )
     priority = 9
     cause = (
         "the optimizer holds other tensors than those that the loss depends on, the gradients were cleared before the "
-        "step, or the loss is so small in float16, or so flat, that they become zero"
+        "step, backward() is not called, or the loss is so small in float16, or so flat, that they become zero"
     )
     advice = (
         "make the optimizer from model.parameters() after the model is final, call zero_grad() before backward(), and "
@@ -48,6 +55,9 @@ class StepHasGradients(Relation):
         self._seen: set[int] = set()
         self._trained: set[int] = set()
         self._resting: set[int] = set()
+        self._passed = False  # a backward pass was made
+        self._idle: dict[int, int] = {}  # by optimizer: steps in a row for which none was
+        self._left: dict[int, State] = {}  # by optimizer: its parameters as the last of them left them
 
     def quiet(self, window: Window) -> bool:
         """Whether each step had gradients: of those without it counts how many there are in a row.
@@ -55,13 +65,19 @@ class StepHasGradients(Relation):
         Where gradients were not looked at, it matters whether parameters were, before the step; where they are zero, the
         loss matters.
         """
-        return not (self._resting or any(self._empty.values())) and all(
+        waits = bool(self._left) and not self._passed  # then it matters whether parameters move
+        return not (waits or self._resting or any(self._empty.values())) and all(
             step.gradients is not None for step in steps_of(window)
         )
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
             self._seen.add(step.optimizer)
+            if step.named("backward"):
+                self._passed = True
+                self._idle.clear()
+            elif not self._passed and not step.closure:
+                yield from self._unpassed(step, window)
             if step.closure or not step.named("backward") or step.after is None or not step.after.ids:
                 continue
             held = step.gradients
@@ -76,6 +92,33 @@ class StepHasGradients(Relation):
             holds = some or step.optimizer in self._resting
             count = self._empty[step.optimizer] = 0 if holds else self._empty.get(step.optimizer, 0) + 1
             yield self._example(step, count, window)
+
+    def _unpassed(self, step: Step, window: Window) -> Iterator[Example]:
+        """Judge a step of a process that made no backward pass so far."""
+        held, after = step.gradients, step.after
+        if held is None or after is None or not after.ids:
+            return  # gradients were not looked at
+        before = step.before or self._left.get(step.optimizer)
+        self._left[step.optimizer] = after
+        rests = before is not None and (before.ids, before.norm, before.bits) == (after.ids, after.norm, after.bits)
+        empty = all(norm is None for norm in held.norm)
+        fed = bool(step.named("fetch"))
+        trains = rests and empty and _passes(step, window) and (fed or bool(step.clearing(window)))
+        count = self._idle[step.optimizer] = self._idle.get(step.optimizer, 0) + 1 if trains else 0
+        if count < (_NO_PASS if fed else _NO_PASS_NOR_DATA):
+            yield Example((), True, {"optimizer": step.kind, "cleared": False}, call=step.call)
+            return
+        names = tuple(window.run.name(ident) for ident in after.ids)
+        yield Example(
+            (),
+            False,
+            {"optimizer": step.kind, "cleared": False},
+            variables=names,
+            expected="a backward pass before a step",
+            seen=f"{len(names)} parameters, none has a gradient, and there was no backward pass, {count} steps in a row",
+            call=step.call,
+            detail="The optimizer steps again and again, and no backward pass was ever made: nothing is trained",
+        )
 
     def _example(self, step: Step, count: int, window: Window) -> Example:
         wrong = count >= (_ALONE if len(self._seen) == 1 else _AMONG_OTHERS)
@@ -131,6 +174,11 @@ class StepHasGradients(Relation):
             ("after", {"critic.weight": 1.0}, {"optimizer": 1}),
         )
         yield [mini.window(*_flat(0.3, 0.5), *waits, *held) for _ in range(8)]
+        cleared = "zero_grad optimizer0:SGD"
+        yield _unpassed(4, "fetch loader0", cleared)  # a schedule that is tried out
+        yield _unpassed(4, "fetch loader0", cleared, "forward model", weight=0.5)  # moved by hand
+        yield _unpassed(8, cleared, "forward model")  # a memory fills up
+        yield [*_unpassed(2, "fetch loader0", "forward model"), mini.window("fetch loader0", *rows)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -158,6 +206,9 @@ class StepHasGradients(Relation):
         yield [mini.window(*_flat(0.0)) for _ in range(3)]
         mini = Mini({"model.weight": {}})
         yield [*(mini.window(*_flat(0.3, 0.5)) for _ in range(3)), *(mini.window(*_flat(0.3)) for _ in range(3))]
+        yield _unpassed(3, "fetch loader0", "zero_grad optimizer0:SGD", "forward model")
+        yield _unpassed(3, "fetch loader0", "forward model")
+        yield _unpassed(32, "zero_grad optimizer0:SGD", "forward model")
 
 
 def _flat(loss: float, gradient: float = 0.0) -> tuple[Any, ...]:
@@ -170,6 +221,32 @@ def _flat(loss: float, gradient: float = 0.0) -> tuple[Any, ...]:
         "step optimizer0:SGD",
         ("after", {"model.weight": 1.0}),
     )
+
+
+def _passes(step: Step, window: Window) -> bool:
+    """Whether a model of which an optimizer holds parameters was passed in training mode since the step before."""
+    roots = step.owned(window)
+    return any(
+        call.object.partition(".")[0] in roots
+        and "nograd" not in call.context
+        and bool((call.args or {}).get("training", True))
+        for call in step.named("forward")
+    )
+
+
+def _unpassed(steps: int, *rows: Any, weight: float = 0.0) -> list[Window]:
+    """Iterations without a backward pass, in each of which the weight moves by so much."""
+    mini = Mini({"model.weight": {}})
+    return [
+        mini.window(
+            *rows,
+            ("gradients", {"model.weight": None}),
+            ("before", {"model.weight": 1.0 + weight * number}),
+            "step optimizer0:SGD",
+            ("after", {"model.weight": 1.0 + weight * (number + 1)}),
+        )
+        for number in range(steps)
+    ]
 
 
 def _rests(step: Step, window: Window) -> bool:

@@ -94,7 +94,6 @@ class Flow:
         flow._known = self._known.after(roots, modules, window) if modules else self._known
         flow._root, flow.roots = self._root, self.roots
         if roots:
-            names = [call.object for call in roots]
             flow._root = {**self._root, **{call.object.partition(".")[0]: call.q for call in roots}}
             itself = [call.object for call in roots if not (call.args or {}).get("in_forward")]
             if not self.roots.issuperset(itself):
