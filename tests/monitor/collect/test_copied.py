@@ -45,6 +45,20 @@ def test_the_numbers_are_those_taken_at_once_of_what_the_batch_was(shape: tuple[
     assert [row[_BITS] for _, row in copied.told([_row(copy)])] == [expected]
 
 
+def test_of_tensors_that_do_not_lie_in_one_piece_the_numbers_are_the_same() -> None:
+    batch = [one.t() for one in _batch((8, 64))]
+    assert not batch[0].is_contiguous()
+    expected = digest.samples(batch).values()
+    assert [row[_BITS] for _, row in copied.told([_row(copied.copied(torch, batch))])] == [expected]
+
+
+def test_tensors_that_lie_there_are_copied_without_an_operation_of_torchs() -> None:
+    batch = _batch((8, 64))
+    with torch.autograd.profiler.profile() as profile:
+        copied.copied(torch, batch)
+    assert not [event.name for event in profile.function_events if event.name.startswith("aten::")]
+
+
 def test_those_of_many_batches_of_several_sizes_stand_in_their_own_rows() -> None:
     batches = [_batch((8, 8 + 64 * (number % 3)), number) for number in range(60)]
     batches += [batch[:1] for batch in batches[:10]]

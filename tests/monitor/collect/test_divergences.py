@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
 from recording import Kept, recorded  # noqa: E402
+
+from preflight.monitor.collect import clipping  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -106,6 +109,33 @@ def test_clipping_by_a_given_norm_tells_the_norm_and_what_is_covered(lazily: boo
         "gradients": 2,
     }
     assert told(kept, "grad_norm") == [3.0]
+
+
+@pytest.mark.parametrize("lend", [iter, lambda given: (one for one in given)])
+@pytest.mark.parametrize("count", [0, 2])
+def test_what_an_iterator_gives_is_clipped_and_told_as_torch_does_it(lend: Any, count: int) -> None:
+    def clip() -> tuple[list[str], float]:
+        given = [torch.ones(3, requires_grad=True) for _ in range(count)]
+        for one in given[:1]:
+            one.sum().backward()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            total = torch.nn.utils.clip_grad_norm_(lend(given), 0.5)
+        return [str(one.message) for one in seen], total.item()
+
+    plainly = clip()
+    with recorded() as kept:
+        torch.ones(1, requires_grad=True).sum().backward()
+        assert clip() == plainly
+    (call,) = kept.calls("clip_grad_norm")
+    assert (call["args"]["parameters"], call["args"]["gradients"]) == (count, min(count, 1))
+
+
+def test_what_is_no_leaf_has_no_gradient_to_clip_and_is_not_asked_for_it() -> None:
+    leaf = torch.ones(3, requires_grad=True)
+    leaf.sum().backward()
+    assert clipping._with_gradients([leaf, torch.ones(3), 2 * leaf]) == 1
+    assert clipping._with_gradients([leaf, None, torch.ones(3)]) == 1
 
 
 def test_clipping_that_measures_by_itself_is_told_once() -> None:

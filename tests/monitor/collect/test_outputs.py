@@ -38,6 +38,12 @@ def test_equal_outputs_of_different_samples_are_told() -> None:
     assert told(Passing(1.0), torch.randn(8, 3)) == [0.0]
 
 
+def test_two_equal_samples_among_others_say_nothing() -> None:
+    given = torch.randn(8, 3)
+    given[1] = given[0]
+    assert told(Passing(1.0), given) == [0.0]
+
+
 def test_samples_that_are_equal_themselves_say_nothing_of_the_model() -> None:
     assert told(Passing(1.0), torch.ones(8, 3)) == [0.0]
 

@@ -84,10 +84,7 @@ class Backwards:
         seen: dict[str, Any] = {"dtype": dtype_of(first), "numel": first.numel(), "roots": len(roots)}
         if kwargs.get("retain_graph", args[2] if len(args) > 2 else None):
             seen["retain_graph"] = True
-        with recorder.work("chained"):
-            kept = _kept(*args, **kwargs)
-            if kept is not None:
-                self.chained.look(first, kept, seen)
+        recorder.within("chained", self._follows, first, args, kwargs, seen)
         self.unstepped.passes()
         left: dict[int, int] = {}
         if not self.variables.stale:
@@ -115,18 +112,11 @@ class Backwards:
             seen["tail"] = tail
         if recorder.detail and recorder.wants("scalar"):
             self._tokens(entry, first)
-        with recorder.work("targets"):
-            self.targets.look(entry, first)
-            if recorder.detail and (recorder.wants(OUTSIDE) or recorder.wants(BLANK)):
-                self.ranges.look(entry, first)
-            if recorder.detail and recorder.wants(drawing.NAME):
-                self.draws.passed()
+        recorder.within("targets", self._targets, entry, first)
         if recorder.detail:
-            with recorder.work("terms"):
-                self.terms.begins(entry, first)
+            recorder.within("terms", self.terms.begins, entry, first)
             if recorder.wants(ONE):
-                with recorder.work("ratios"):
-                    self.ratios.look(entry, first)
+                recorder.within("ratios", self.ratios.look, entry, first)
         if first.numel() == 1 and first.is_floating_point():
             number, step, iteration, began = recorder.number(), recorder.step, recorder.iteration, entry.began
             place = from_program(entry.place)
@@ -135,6 +125,21 @@ class Backwards:
                 lambda values: [("scalar", (number, began, iteration, step, "loss", place, values[0]))],
             )
         return entry
+
+    def _follows(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: dict[str, Any]) -> None:
+        """Tell of earlier passes that this one goes through once more."""
+        kept = _kept(*args, **kwargs)
+        if kept is not None:
+            self.chained.look(first, kept, seen)
+
+    def _targets(self, entry: Entry, first: Any) -> None:
+        """Look at what a loss is computed against."""
+        recorder = self.recorder
+        self.targets.look(entry, first)
+        if recorder.detail and (recorder.wants(OUTSIDE) or recorder.wants(BLANK)):
+            self.ranges.look(entry, first)
+        if recorder.detail and recorder.wants(drawing.NAME):
+            self.draws.passed()
 
     def _computed(self, seen: dict[str, Any]) -> None:
         """Tell where the person's own code computed the loss, where a library asked it for one and goes backward itself."""
@@ -217,12 +222,13 @@ def _kept(
 
 def read_later(tensor: Any) -> Pending | None:
     """The value of a scalar tensor: read at once on the CPU, and without waiting for it on a GPU."""
+    torch = loaded()
+    if type(tensor) is torch.Tensor and tensor.is_cpu:  # as nearly all are, told by one operation
+        return Pending.known([float(tensor.item())])
     held = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     held = held.detach()
     if held.device.type == "cpu":
-        value = float(held)
-        return Pending([], lambda read: [value])
+        return Pending.known([float(held)])
     if held.device.type != "cuda":
         return norms([held])
-    torch = loaded()
     return None if capturing(torch) else Pending([to_host(torch, held.reshape(1).double())], lambda read: read[0])

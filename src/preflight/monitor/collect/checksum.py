@@ -104,13 +104,57 @@ def checksums(
     Returns:
         A small vector on the device, and what makes the numbers from its values.
     """
-    flats: dict[Any, list[Any]] = {}
     rows: list[Any] = []
     columns: list[Any] = []
+    chosen = frozenset(places) if first is not None else frozenset()
+    kinds = [tensor.dtype for tensor in tensors]
+    sizes = _sizes(torch, tensors, kinds)
+    if sizes is None:
+        flats, sizes, kinds = _apart(torch, tensors, first, chosen, rows, columns)
+    else:
+        # As the parameters of a model nearly always are: only those that are long need be looked at one by one.
+        flat, each = list(tensors), _bytes[kinds[0]]
+        for place in [place for place, size in enumerate(sizes) if size > SMALL * 8 or place in chosen]:
+            if first is not None and place in chosen:
+                first(flat[place])
+            if sizes[place] > SMALL * 8:
+                flat[place] = _sums(torch, flat[place], sizes[place], each, rows, columns)
+        flats = [flat]
+    plan = _plan(torch, tensors[0].device, sizes, kinds)
+    words = [_words(torch, flat) for flat in flats]
+    numbers = torch.cat([_filling(torch, plan.keys, 1), *words, *rows, *columns])
+    last = plan.last
+    if last is not None and torch.equal(numbers, last[0]):
+        return last[1], list  # as before nearly every step: what is made of them takes a fifth of the time
+    sums = torch.cat([numbers[: plan.counted].cumsum(0), _mix(torch, numbers, plan.keys).cumsum(0)])
+    made = _numbers(torch, sums.index_select(0, plan.ends), plan.lengths)
+    if numbers.is_cpu and len(numbers) <= KEPT:
+        plan.last = numbers, made
+    return made, list
+
+
+def _sizes(torch: Any, tensors: Sequence[Any], kinds: list[Any]) -> list[int] | None:
+    """Return the bytes of tensors of one usual kind that are whole words each; None where they are others."""
+    each = _usual(torch).get(kinds[0])
+    if each is None or kinds.count(kinds[0]) < len(kinds):
+        return None
+    sizes = [count * each for count in map(torch.Tensor.numel, tensors)]
+    return None if any(size & 7 for size in sizes) else sizes
+
+
+def _apart(
+    torch: Any,
+    tensors: Sequence[Any],
+    first: Callable[[Any], None] | None,
+    chosen: frozenset[int],
+    rows: list[Any],
+    columns: list[Any],
+) -> tuple[list[list[Any]], list[int], list[Any]]:
+    """Add the sums of tensors of any kinds to the lists; return what counts by itself of each kind, the sizes and the kinds."""
+    flats: dict[Any, list[Any]] = {}
     sizes: list[int] = []
     kinds: list[Any] = []
     usual = _usual(torch)
-    chosen = set(places)
     for place, tensor in enumerate(tensors):
         if first is not None and place in chosen:
             first(tensor)
@@ -124,23 +168,11 @@ def checksums(
         kinds.append(kind)
         if size > SMALL * 8:
             tensor = _sums(torch, tensor, size, each, rows, columns)
-        flat = flats.get(kind)
-        if flat is None:
-            flat = flats[kind] = []
+        flat = flats.setdefault(kind, [])
         flat.append(tensor)
         if size & 7:
             flat.append(_filling(torch, tensor, (8 - (size & 7)) // each))
-    plan = _plan(torch, tensors[0].device, sizes, kinds)
-    words = [_words(torch, flat) for flat in flats.values()]
-    numbers = torch.cat([_filling(torch, plan.keys, 1), *words, *rows, *columns])
-    last = plan.last
-    if last is not None and torch.equal(numbers, last[0]):
-        return last[1], list  # as before nearly every step: what is made of them takes a fifth of the time
-    sums = torch.cat([numbers[: plan.counted].cumsum(0), _mix(torch, numbers, plan.keys).cumsum(0)])
-    made = _numbers(torch, sums.index_select(0, plan.ends), plan.lengths)
-    if numbers.is_cpu and len(numbers) <= KEPT:
-        plan.last = numbers, made
-    return made, list
+    return [*flats.values()], sizes, kinds
 
 
 def _sums(torch: Any, tensor: Any, size: int, each: int, rows: list[Any], columns: list[Any]) -> Any:

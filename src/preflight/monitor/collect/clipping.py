@@ -6,7 +6,8 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Iterator
-from types import GeneratorType
+from itertools import repeat
+from operator import attrgetter, is_not
 from typing import Any
 
 from .backward import read_later
@@ -15,6 +16,8 @@ from .patching import Patches, unseen_by_warnings, watched
 from .places import from_program
 from .recorder import Recorder
 from .variables import Variables
+
+_leaf, _gradient = attrgetter("is_leaf"), attrgetter("grad")
 
 
 class Clipping:
@@ -45,7 +48,10 @@ class Clipping:
                 patches.alias(owner, word, utils)
 
     def _listening(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, with an iterator of parameters replaced by one that yields the same and notes them."""
+        """The function, with an iterator of parameters replaced by a list of them, which are counted when it has ended.
+
+        One that yields nothing is handed on itself: what is said of an exhausted generator is said of generators only.
+        """
         compiling = self.recorder.torch.compiler.is_compiling
 
         @functools.wraps(original)
@@ -53,10 +59,8 @@ class Clipping:
             given = kwargs.get("parameters", args[0] if args else None)
             if compiling() or not isinstance(given, Iterator) or not self.recorder.active():
                 return original(*args, **kwargs)
-            noted: list[Any] = []
-            lent = _noting(given, noted)
-            if not isinstance(given, GeneratorType):
-                lent = map(_same, lent)  # what is said of an exhausted generator is said of generators only
+            noted = list(given)
+            lent = noted or given
             try:
                 if "parameters" in kwargs:
                     return original(*args, **{**kwargs, "parameters": lent})
@@ -84,7 +88,7 @@ class Clipping:
         optimizers = sorted(owners)
         return {
             "parameters": len(clipped),
-            "gradients": sum(getattr(one, "is_leaf", False) and one.grad is not None for one in clipped),
+            "gradients": _with_gradients(clipped),
             "optimizers": optimizers,
             "of": [owners[one] for one in optimizers],
         }
@@ -139,15 +143,14 @@ class Clipping:
         )
 
 
-def _noting(given: Iterator[Any], noted: list[Any]) -> Iterator[Any]:
-    """The same, one after the other, each noted as it is taken."""
-    for one in given:
-        noted.append(one)
-        yield one
-
-
-def _same(one: Any) -> Any:
-    return one
+def _with_gradients(clipped: list[Any]) -> int:
+    """How many tensors have a gradient; one that is no leaf would warn where it is asked."""
+    try:
+        if all(map(_leaf, clipped)):  # asked without a loop of the interpreter's, as nearly always they all are
+            return sum(map(is_not, map(_gradient, clipped), repeat(None)))
+    except AttributeError:
+        pass  # something else than a tensor among them
+    return sum(getattr(one, "is_leaf", False) and one.grad is not None for one in clipped)
 
 
 def _plain(value: Any) -> float | None:

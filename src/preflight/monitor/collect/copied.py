@@ -27,7 +27,8 @@ class Copied:
     """A copy of the tensors of a batch, which stands in its row for their fingerprints until the row is written.
 
     Attributes:
-        words: The tensors one after the other, as words in memory of the processor; as bytes once they came from a device.
+        words: The tensors one after the other, as words in memory of the processor, or as bytes: of what lay there in one
+            piece, and of what has come from a device.
         size: Bytes of each tensor.
         coming: There once the copy has come from its device; it has no values.
     """
@@ -51,7 +52,7 @@ class Copied:
         To give pinned memory back asks the driver, which the thread that writes must not do: the program may be capturing
         a graph by then, and in a forked child, which drops what waits to be written, it would end the process.
         """
-        self.words = bytearray(ctypes.string_at(self.words.data_ptr(), self.words.numel() * self.words.itemsize))
+        self.words = bytearray(_memory(self.words, self.words.numel() * self.words.itemsize))
         return []
 
 
@@ -76,11 +77,18 @@ def copied(torch: Any, tensors: Sequence[Any]) -> Copied | None:
             return None
         if any(other.dtype is not first.dtype or other.shape != first.shape for other in tensors[1:]):
             return None
+        if first.is_cpu and all(tensor.is_contiguous() for tensor in tensors):
+            return Copied(bytearray().join(_memory(tensor, size) for tensor in tensors), len(tensors), size)
         with plain.Outside(torch):
             words, event = (torch.stack(list(tensors)), None) if first.is_cpu else _fetched(torch, tensors)
             return Copied(words.view(-1).view(torch.int64), len(tensors), size, event)
     except Exception:
         return None  # without a copy they are taken at once, or nothing is claimed
+
+
+def _memory(tensor: Any, size: int) -> bytes:
+    """The bytes of a tensor that lies in memory of the processor in one piece, without an operation of torch's."""
+    return ctypes.string_at(tensor.data_ptr(), size)
 
 
 def _fetched(torch: Any, tensors: Sequence[Any]) -> tuple[Any, Any]:

@@ -74,7 +74,7 @@ def _at_once(tensors: Sequence[Any]) -> Pending | None:
             for own in parts:
                 known = list(islice(numbers, len(own)))
                 found.append(_chained(known) if len(known) > 1 else known[0])
-        return Pending([], lambda read: found)
+        return Pending.known(found)
     except Exception:
         return None
 

@@ -46,9 +46,16 @@ def few(value: Any, tensor: type) -> list[Any]:
     """The first few tensors in a value."""
     if isinstance(value, tensor):
         return [value]
-    if type(value) is tuple and len(value) == 1 and isinstance(value[0], tensor):
-        return [value[0]]
     found: list[Any] = []
+    if type(value) is tuple and len(value) <= _MOST:  # as what a module is given always is, and often what it gives
+        for one in value:
+            if isinstance(one, tensor):
+                found.append(one)
+            elif one is not None:
+                break
+        else:
+            return found
+        found.clear()
     for one in tensors_in(value, tensor):
         found.append(one)
         if len(found) == _MOST:
@@ -221,7 +228,7 @@ class Digests:
         """Start the norms: each a number, or a tensor without dimensions on its device, or None where there is none."""
         if len(found) == 1:
             return [self._size(found[0])]
-        if impossible(self.recorder.torch):
+        if apart(self.recorder.torch):
             return [None] * len(found)
         at_once = [self._at_once.norm(tensor) for tensor in found]
         return self._taken(found[-1], self._guarded(found) if any(one is None for one in at_once) else at_once)
@@ -249,8 +256,10 @@ class Digests:
 
     def hand_over(self) -> None:
         """Hand over the rows that were gathered, all their norms read at once."""
-        rows, self._gathered = self._gathered, []
         self._last = _NOTHING
+        if not self._gathered:
+            return
+        rows, self._gathered = self._gathered, []
         awaited = [(place, row[_NORM]) for place, row in enumerate(rows) if type(row[_NORM]) not in _KNOWN]
         if not awaited:
             self.recorder.put_all("tensor", rows)

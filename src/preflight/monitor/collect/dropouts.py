@@ -84,11 +84,14 @@ class Dropouts:
             # Where training is given, by its place or its name, the program has decided; a module gives its own mode so.
             module = len(args) == _OF_MODULE and args[2] is True and not kwargs
             if opened.open and not compiling():
-                rate = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
                 if module or (len(args) < 3 and "training" not in kwargs):
-                    self._look(name, rate, module)
-                elif isinstance(rate, float) and rate > 0:
-                    self._by_mode(sys._getframe(1), kwargs["training"] if "training" in kwargs else args[2])
+                    root = opened.open[0][0]()
+                    if root is not None and not root.training:  # in a training there is nothing more to do
+                        self._look(name, kwargs.get("p", args[1] if len(args) > 1 else 0.5), module)
+                else:
+                    rate = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
+                    if isinstance(rate, float) and rate > 0:
+                        self._by_mode(sys._getframe(1), kwargs["training"] if "training" in kwargs else args[2])
             return original(*args, **kwargs)
 
         dropping.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]

@@ -23,9 +23,10 @@ class Entry:
         self.object = subject
         self.args = args
         self.place = place
-        self.thread = recorder.thread.ident
+        thread = recorder.thread
+        self.thread = thread.ident
         self.number = recorder.number()
-        stack = recorder.stack()
+        stack = thread.stack
         self.parent = stack[-1] if stack else -1
         self.context = recorder.context()
         self.about: Any = None

@@ -58,15 +58,6 @@ def all_given(module: Any, count: int) -> bool:
     return bool(code.co_argcount - 1 <= count)
 
 
-def computed(module: Any) -> bool:
-    """Whether a module has weights that were computed, as a functional call puts them there: gradients go on through these.
-
-    Only the first is asked, which is what a functional call of all parameters exchanges, too.
-    """
-    first = next(module.parameters(), None)
-    return first is not None and not first.is_leaf
-
-
 class Untouched:
     """Tells which parameters a forward pass in evaluation has changed, and which buffers of the program's own layers.
 

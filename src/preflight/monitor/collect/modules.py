@@ -15,7 +15,7 @@ from .digests import Digests, few
 from .draws import Draws
 from .encodings import Encodings
 from .entry import Entry, clock
-from .looks import Marks, Untouched, alike, all_given, computed
+from .looks import Marks, Untouched, alike, all_given
 from .modal import Modal
 from .naming import Names
 from .parts import Begun, Part, Parts
@@ -135,7 +135,7 @@ class Forwards:
 
     def _begins(self, module: Any, args: Any, opened: list[_Pass]) -> None:
         """A pass begins that may be one of a model."""
-        if self._told():
+        if not self.recorder.backward_depth and self.recorder.active():  # as ``_told`` says
             with self.recorder.work("forward"):
                 self._enter_root(module, args, opened)
         elif self.recorder.backward_depth and self.recorder.detail and self.reruns is not None:
@@ -143,7 +143,8 @@ class Forwards:
 
     def _enter_root(self, module: Any, args: Any, opened: list[_Pass]) -> None:
         recorder = self.recorder
-        if next(module.parameters(), None) is None:
+        first = next(module.parameters(), None)
+        if first is None:
             return  # a loss or an activation
         if recorder.torch.is_grad_enabled():
             recorder.training = bool(module.training)
@@ -167,8 +168,8 @@ class Forwards:
             self.views.given(module, args)
         if not all_given(module, len(args)):
             seen["by_name"] = True
-        if grad and computed(module):
-            seen["computed"] = True
+        if grad and not first.is_leaf:
+            seen["computed"] = True  # as a functional call exchanges all parameters: gradients go on through these
         if grad and "." in name and in_forward(sys._getframe(2)):
             seen["in_forward"] = True  # a part of a model whose own pass is not told: its ``forward`` was called
         entry = recorder.enter("forward", name, seen)
@@ -228,9 +229,8 @@ class Forwards:
             return  # what began before a halt is still told
         if isinstance(begun, Entry):
             with recorder.work("forward"):
-                self._leave_root(begun, module, args, output)
-            if not opened:
-                with recorder.work("forward"):
+                recorder.within("forward", self._leave_root, begun, module, args, output)
+                if not opened:
                     self.parts.hand_over()
             return
         began = clock()

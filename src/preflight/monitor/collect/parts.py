@@ -100,6 +100,7 @@ class Parts:
 
     def hand_over(self) -> None:
         """Hand over the rows of the passes that have ended."""
-        calls, self._calls = self._calls, []
-        self.recorder.put_all("call", calls)
+        if self._calls:
+            calls, self._calls = self._calls, []
+            self.recorder.put_all("call", calls)
         self.digests.hand_over()

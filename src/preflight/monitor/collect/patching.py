@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from .entry import Entry
+from .entry import Entry, Work
 from .recorder import Recorder
 
 Before = Callable[[tuple[Any, ...], dict[str, Any]], "Entry | None"]
@@ -87,15 +87,15 @@ def watched(
         if compiling() or (now is not None and not now()) or not recorder.active() or recorder.gave_up(where):
             return original(*args, **kwargs)
         entry: Entry | None = None
-        with recorder.work(where):
+        with Work(recorder, where):
             entry = before(args, kwargs)
         try:
             value = original(*args, **kwargs)
         except BaseException as error:
-            with recorder.work(where):
+            with Work(recorder, where):
                 told(entry, None, error)
             raise
-        with recorder.work(where):
+        with Work(recorder, where):
             told(entry, value, None)
         return value
 

@@ -33,6 +33,17 @@ class Pending:
         self._values: list[Any] | None = None
 
     @classmethod
+    def known(cls, values: list[Any]) -> Pending:
+        """Return values that are there already.
+
+        Args:
+            values: The values.
+        """
+        made = cls([], lambda read: values)
+        made._values = values
+        return made
+
+    @classmethod
     def joined(cls, parts: Sequence[Pending]) -> Pending:
         """Return the values of several as one list of them, there when all are.
 
@@ -63,7 +74,7 @@ class Pending:
 
     def _read(self) -> None:
         assert self._finish is not None
-        self._values = self._finish([tensor.tolist() for tensor, _ in self._reads])
+        self._values = self._finish([tensor.tolist() for tensor, _ in self._reads] if self._reads else [])
         self._reads = []
         self._finish = None
 
@@ -73,6 +84,8 @@ class Pending:
         Ask on a thread that is not capturing a CUDA graph: asking an event would end the capture.
         While the asking thread itself is capturing the answer is no.
         """
+        if not self._reads:
+            return True  # as nearly all that is asked for on a CPU
         events = [event for _, event in self._reads if event is not None]
         return not events or (not capturing(loaded()) and all(event.query() for event in events))
 
@@ -83,7 +96,7 @@ class Pending:
             wait: Wait for them instead; still None while the thread captures a CUDA graph, where nothing may wait.
         """
         if self._values is None:
-            if self.ready():
+            if not self._reads or self.ready():
                 self._read()
             elif wait and not capturing(loaded()):
                 for _, event in self._reads:

@@ -44,7 +44,8 @@ def apart(torch: Any) -> bool:
     Args:
         torch: The torch that is loaded.
     """
-    return transformed(torch) or capturing(torch)
+    tracing, transformation, _ = (_asked or _ask(torch))[0]  # as ``transformed`` does, for every tensor that passes by
+    return tracing() or transformation() is not None or capturing(torch)
 
 
 def transformed(torch: Any) -> bool:

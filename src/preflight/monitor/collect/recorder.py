@@ -124,6 +124,13 @@ class Recorder(Iterations):
         """A context for work of the recorder: its cost is counted, and nothing it raises gets out."""
         return Work(self, where)
 
+    def within(self, where: str, act: Callable[..., None], *given: Any) -> None:
+        """Do a part of work that is under way; nothing it raises gets out, and the rest of the work goes on."""
+        try:
+            act(*given)
+        except Exception as error:
+            self.trouble(where, error)
+
     def trouble(self, where: str, error: BaseException) -> None:
         """Note that the recorder itself failed somewhere; the program goes on."""
         count = self._troubles.get(where, 0) + 1
@@ -199,13 +206,17 @@ class Recorder(Iterations):
     ) -> Entry:
         """Note that a call begins; where it stands in the person's code is looked up unless it is given or not wanted."""
         entry = Entry(self, name, subject, args, (place or here()) if placed else None)
-        self.stack().append(entry.number)
+        self.thread.stack.append(entry.number)
         return entry
 
     def leave(self, entry: Entry, result: dict[str, Any] | None = None, error: BaseException | None = None) -> None:
         """Note that a call has ended, and by which exception if one ended it."""
         ended = time.monotonic_ns()
-        self.unwind(entry.number)
+        stack = self.thread.stack
+        if stack and stack[-1] == entry.number:
+            stack.pop()
+        else:
+            self.unwind(entry.number)
         self.put(
             "call",
             (

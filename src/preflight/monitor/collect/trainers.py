@@ -63,7 +63,7 @@ class Trainers:
 
     def alone(self) -> bool:
         """The same for a thread that trains; recording ends where another one is going backward."""
-        if self.safe():
+        if not self._passes or self.safe():
             return True
         self._recorder.halt("threads", SEVERAL)
         return False

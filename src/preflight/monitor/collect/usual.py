@@ -30,7 +30,7 @@ class Alike(NamedTuple):
     there: list[Any]
     """Those that are there of those that were asked for."""
     counts: tuple[int, ...]
-    """How many elements each of them has."""
+    """How many elements each of them has; nothing where only norms are taken on a CPU, where that does not matter."""
 
 
 def alike(torch: Any, tensors: Sequence[Any], bits: bool = False) -> Alike | None:
@@ -51,10 +51,11 @@ def alike(torch: Any, tensors: Sequence[Any], bits: bool = False) -> Alike | Non
         return None
     # Whether a tensor lies in memory of the processor is told at once; to name a device makes an object each time.
     same = all(map(_on_cpu, there)) if there[0].is_cpu else all(tensor.device == device for tensor in there)
-    counts = (*map(torch.Tensor.numel, there),)
-    if not same or 0 in counts or (bits and any(map(torch.Tensor.is_neg, there))):
+    if not same:
         return None
-    return Alike(there, counts)
+    # Not every version of the kernel on a GPU knows that nothing has a norm; on a CPU it need not be asked.
+    counts = (*map(torch.Tensor.numel, there),) if bits or not there[0].is_cpu else ()
+    return None if 0 in counts or (bits and any(map(torch.Tensor.is_neg, there))) else Alike(there, counts)
 
 
 _finer: dict[Any, Any] = {}
@@ -79,8 +80,7 @@ def norms(torch: Any, tensors: Sequence[Any], found: Alike) -> Pending:
     finer = _kinds(torch)[there[0].dtype]
     spread = _spread(tensors)
     if there[0].is_cpu:
-        values = _finite(_sizes(torch, there, finer))
-        return Pending([], lambda read: spread(values))
+        return Pending.known(spread(_finite(_sizes(torch, there, finer))))
     made = torch._foreach_norm(there, 2) if finer is None else torch._foreach_norm(there, 2, finer)
     return Pending([to_host(torch, torch.stack(made))], lambda read: spread(_finite(read[0])))
 

@@ -49,6 +49,7 @@ class Variables:
         # it was is seen to be without looking at everything again.
         self._looked: list[weakref.ref[Any]] = []
         self._held: list[Callable[[], Any]] = []
+        self._gaps = 0  # how many of these stand for nothing
         self._groups: list[list[int]] = []
         self._roster = Roster()
 
@@ -172,6 +173,7 @@ class Variables:
             self.by_name[name].tensor = None
         for name in present:
             self._row(self.by_name[name], shared.get(name, -1))
+        self._gaps = self._held.count(_none)
         self._groups = self._groups_now()
         self._roster = Roster(self.by_name.values())
         self.stale = self.names.changed = False
@@ -239,7 +241,7 @@ class Variables:
         held, before = _held_by(looked), [known() for known in self._held]
         if len(held) != len(before) or not all(map(is_, held, before)):
             return True
-        if sum(map(is_, before, repeat(None))) != self._held.count(_none):
+        if sum(map(is_, before, repeat(None))) != self._gaps:
             return True  # something is gone, and there is nothing in its place
         return self._groups != self._groups_now() or self._roster.looks_changed()
 

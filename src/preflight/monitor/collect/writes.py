@@ -28,14 +28,18 @@ class Writes:
 
     def stepped(self, lot: Lot) -> None:
         """Note the variables of an optimizer that has just stepped."""
-        if self._last is not None and self._last.idents is not lot.idents:
+        last = self._last
+        if last is not None and last.idents is lot.idents:  # the same list of numbers stands for the same tensors
+            tensors = last.tensors
+        else:
             self._merge()
-        self._last = _Last(lot.idents, [*map(id, lot.tensors)], [*map(_version, lot.tensors)])
+            tensors = [*map(id, lot.tensors)]
+        self._last = _Last(lot.idents, tensors, [*map(_version, lot.tensors)])
 
     def since(self, lot: Lot) -> list[int]:
         """Variables that were written to since the optimizer's last step."""
         last = self._last
-        # The same list of numbers stands for the same tensors.
+        # The same list of numbers, as above.
         if last is not None and last.idents is lot.idents and last.versions == [*map(_version, lot.tensors)]:
             return []  # as after nearly every step
         self._merge()
