@@ -11,8 +11,9 @@ while the others wait, so that what else the machine does meets all of them alik
 Told is the median over the rounds of a process's CPU time over that of the plain one in the same round.
 Main-thread CPU time is what the training waits for; process CPU time has the writer's thread too; wall time is shown
 as well. The first rounds are left out: they warm up, and in the default mode every detail is recorded in them.
-What a process waits for its turn is no training: the cost controller does not see it, and rows are written at intervals
-that are as many times longer as there are processes, so that as many iterations share a block as in a run by itself.
+What a process waits for its turn is no training: the cost controller does not see it, nor what reads the memory, and rows
+are written at intervals that are as many times longer as there are processes, so that as many iterations share a block as
+in a run by itself.
 
 ``--watch NAME COMMAND`` adds a run that another tool watches: the command that runs the training program ``{}``.
 """

@@ -50,7 +50,7 @@ class Cuda:
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which stands still until a test moves it."""
     time = [100.0]
-    monkeypatch.setattr(room.time, "monotonic", lambda: time[0])
+    monkeypatch.setattr(room, "clock", lambda: time[0])
     return time
 
 

@@ -216,6 +216,8 @@ class Digests:
         last, version, size = self._last
         if last is not None and last() is tensor and version == tensor._version:
             return size  # a container gives what its last part gave
+        if tensor.dtype not in self._kinds:
+            return None  # words and labels have no norm
         if apart(self.recorder.torch):
             return None
         size = self._at_once.norm(tensor)

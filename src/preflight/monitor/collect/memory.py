@@ -19,6 +19,7 @@ EVERY = 0.5
 HOST = "host"
 """What the memory of the process itself is called; a device is called as torch calls it: ``cuda:0``."""
 _PAGES = "/proc/self/statm"
+clock = time.monotonic
 
 
 class Memory:
@@ -31,7 +32,7 @@ class Memory:
 
     def boundary(self) -> None:
         """An iteration has ended."""
-        now = time.monotonic()
+        now = clock()
         if now >= self._next:
             self._next = now + EVERY
             self._read()
@@ -89,5 +90,8 @@ def resident_bytes() -> int | None:
     """Return the bytes of this process that are in the machine's memory; None where the system does not say so cheaply."""
     if not sys.platform.startswith("linux"):
         return None
-    with open(_PAGES, "rb") as stream:
-        return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    descriptor = os.open(_PAGES, os.O_RDONLY | os.O_CLOEXEC)  # a stream would cost three times as much
+    try:
+        return int(os.read(descriptor, 256).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    finally:
+        os.close(descriptor)
