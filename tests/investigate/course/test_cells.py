@@ -119,3 +119,34 @@ def test_what_runs_a_notebook_says_no_more_than_its_cell(tmp_path: Path, head: s
         "\nFile /env/lib/python3.10/site-packages/datasets/arrow_reader.py:437, in Reader.to_absolute(name)\n--> 437 raise ValueError(name)\n",
     )
     assert told(tmp_path, top + head + split).category == "data"
+
+
+def test_a_cell_in_an_editor_is_one_too(tmp_path: Path) -> None:
+    lacks = raised("/work/train.ipynb Cell 5 in <cell line: 1>()", "np.mean(x)", "NameError: name 'np' is not defined")
+    stopped = raised("/work/train.ipynb Cell 9 line 2", "loss.backward()", "KeyboardInterrupt: ")
+    assert told(tmp_path, lacks + stopped).category == "preemption"
+    assert told(tmp_path, stopped + lacks).category == "usercode"
+
+
+SIZES = raised(
+    "Cell In[4], line 1",
+    "net.load_state_dict(state)",
+    "RuntimeError: Error(s) in loading state_dict for Net:\n"
+    + "".join(
+        f"\tsize mismatch for layer.{n}.weight: copying a param with shape torch.Size([100]) from checkpoint, "
+        "the shape in current model is torch.Size([160]).\n"
+        for n in range(30)
+    ),
+)
+DIED = "Hier klicken: <a href='https://aka.ms/vscodeJupyterKernelCrash'>mehr</a>\n"
+
+
+def test_the_lines_of_a_long_message_go_with_its_cell(tmp_path: Path) -> None:
+    assert told(tmp_path, SIZES).category == "checkpoint"
+    assert told(tmp_path, SIZES + FILE).category == "data"
+    assert told(tmp_path, FILE + SIZES).category == "checkpoint"
+
+
+def test_a_kernel_that_died_had_gone_on_behind_every_cell_that_failed(tmp_path: Path) -> None:
+    assert told(tmp_path, SIZES + DIED).signature == "end.kernel-died"
+    assert told(tmp_path, DIED + SIZES).category == "checkpoint"

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from preflight.investigate.case.case import Case, Event, by_file
-from preflight.vocabulary.log import Raised
+from preflight.vocabulary.log import Place, Raised
 
-_CELL = re.compile(r"^<ipython-input-|[/\\]ipykernel_\d+[/\\]\d+\.py$|^(?:Cell|Input) In ?\[\d+\]$")
-"""How IPython calls the text of a cell in a traceback."""
+_CELL = re.compile(r"^<ipython-input-|[/\\]ipykernel_\d+[/\\]\d+\.py$|^(?:Cell|Input) In ?\[\d+\]$|\.ipynb$")
+"""How IPython calls the text of a cell in a traceback, and Visual Studio Code, which names the notebook."""
 _NAME = re.compile(r"^name '(\w+)' is not defined")
 OF_A_CARD = re.compile(r"\bCUDA error: |\bHIP error: |\b(?:CUBLAS|CUDNN)_STATUS_|\bcuDNN error: ")
 """What calls that use a card say, all of them once one has broken what the process holds on it: the kernel has to be started anew."""
 _BROKEN = re.compile(r"\b(?:CUDA|HIP) error: (?!out of memory)")
 _INSTALLS = ("environment.packages-do-not-resolve",)
 """What a cell that installs packages prints where it fails: no exception, and the cells behind it run all the same."""
+_KERNEL = "end.kernel-died"
 _NOT_PARSED = "usercode.syntax"
 """A cell that is not valid Python runs not at all; what IPython prints of it has no header."""
 
@@ -33,13 +34,20 @@ def without_earlier_cells(case: Case, failing: Sequence[Event], recovered: list[
     """
     earlier: list[Event] = []
     for file, chains in by_file(_chains(case), lambda one: one[-1].hit.file).items():
-        last = _last(chains)
-        begins = chains[last][0].begins or chains[last][0].hit.line
+        died = [event.hit.line for event in failing if event.id == _KERNEL and event.hit.file == file]
+        # A kernel that died had gone on behind all of them.
+        last = len(chains) if died and max(died) > chains[-1][-1].hit.line else _last(chains)
+        begins = max(died) if last == len(chains) else chains[last][0].begins or chains[last][0].hit.line
         ended = {one.hit.place for chain in chains[:last] for one in chain}
         earlier += [
             event
             for event in failing
-            if event.place in ended or (event.hit.file == file and event.hit.line < begins and _of_the_shell(event))
+            if event.place in ended
+            or (
+                event.hit.file == file
+                and event.hit.line < begins
+                and (_of_the_shell(event) or _goes_on(event, failing, ended))
+            )
         ]
     recovered += earlier
     return [event for event in failing if event not in earlier]
@@ -48,6 +56,19 @@ def without_earlier_cells(case: Case, failing: Sequence[Event], recovered: list[
 def _of_the_shell(event: Event) -> bool:
     """Return whether an event is what a cell printed that installs packages, or one that was no Python and did not run."""
     return event.raised is None and event.id in (*_INSTALLS, _NOT_PARSED)
+
+
+def _goes_on(event: Event, failing: Sequence[Event], ended: Collection[Place]) -> bool:
+    """Return whether an event is a further line of what ended a cell: a message of many lines, which are indented."""
+    if event.raised is not None or not event.hit.text[:1].isspace():
+        return False
+    return any(
+        one.place in ended
+        and one.category == event.category
+        and one.place[0] == event.hit.file
+        and one.place < event.place
+        for one in failing
+    )
 
 
 def _chains(case: Case) -> list[list[Raised]]:

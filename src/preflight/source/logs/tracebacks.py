@@ -26,7 +26,13 @@ _CELL = re.compile(
     r"(?::(?P<line>\d+))?(?: line (?P<number>\d+),?)?(?: in (?P<name>[\w.<>?]+|<cell line: \d+>)(?:\(|\s*$)|(?<=\d)\s*$)"
 )
 """A frame of a cell, or of a module while it is imported, as IPython shows it; newer versions leave ``<module>`` out."""
-_CODE = re.compile(r"^\s{4,}(?![\s~^]|\.{3}<|\d+\s)(\S.*)|^\s*(?:│\s*❱|-{2,}>)\s*\d+[\s│]+(\S.*)")
+_EDITOR = re.compile(
+    r"^(?P<path>\S.*\.ipynb) Cell \d+'? (?:in (?P<name>[\w.<>]+|<cell line: \d+>)(?:\(|\s*$)|line (?P<line>\d+)\s*$)"
+)
+"""The same as Visual Studio Code shows it, by the file of the notebook and the number of the cell."""
+_CODE = re.compile(
+    r"^\s{4,}(?![\s~^]|\.{3}<|\d+\s|<a href=)(\S.*)|^\s*(?:│\s*❱|-{2,}>)\s*(?:\d+|<a href='[^']*'>\d+</a>)[\s│]+(\S.*)"
+)
 """What stands on the line of a frame: below it, or where an arrow points."""
 _NAMED = re.compile(r"(?<![\w.])([A-Za-z_][\w.]{0,200})\s{1,200}$")
 _BOXED = re.compile(r"^\s*[│|]\s+(\S.*?):(\d+)\s+in\s+(\S+)")
@@ -130,6 +136,9 @@ def parse(lines: Iterable[str]) -> Parsed:
 
 def _of_cell(line: str) -> Frame | None:
     """Return the frame of a cell of a notebook, or of a module that it imports; its top is called ``<module>`` as that of a script."""
+    if ".ipynb Cell " in line and (shown := _EDITOR.match(line)) is not None:
+        name = shown["name"] or "<module>"
+        return Frame(shown["path"], int(shown["line"] or 0), "<module>" if name.startswith("<cell") else _plain(name))
     found = _CELL.match(line)
     if found is None or not (found["name"] or found["prompt"] or line.startswith("File ")):
         return None
