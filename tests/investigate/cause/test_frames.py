@@ -70,3 +70,9 @@ def test_a_file_that_holds_something_else_is_no_message_of_a_rank(tmp_path: Path
 def test_in_which_order_a_library_is_called_is_the_programs(tmp_path: Path, message: str, category: str) -> None:
     raises = (f"{_LIBRARY}/wandb/integration/tensorboard/monkeypatch.py", "patch", "raise ValueError(")
     assert told(tmp_path, f"ValueError: {message}", ("/job/train.py", "main", "patch()"), raises) == category
+
+
+@pytest.mark.parametrize("path", ["torchinductor/ir.py", "torchdynamo/eval_frame.py", "torch/_inductor/ir.py"])
+def test_a_compiler_is_one_where_it_had_a_package_of_its_own(tmp_path: Path, path: str) -> None:
+    asserts = (f"/fsx/me/{path}", "unwrap_storage", "assert isinstance(x, (Buffer, ReinterpretView)), x")
+    assert told(tmp_path, "AssertionError: View(", ("/job/train.py", "main", "step(batch)"), asserts) == "compile"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from preflight.investigate.cause.exceptions import class_of, meaning_of
+from preflight.investigate.cause.frames import LIBRARY
 from preflight.vocabulary.log import Place, Raised, Who
 
 INTERRUPT = "KeyboardInterrupt"
@@ -14,6 +15,8 @@ INTERRUPT = "KeyboardInterrupt"
 _CLOSE = 40
 _MEETS = re.compile(r"torch/distributed/(?:distributed_c10d|c10d_logger)\.py$|horovod/\w+/mpi_ops")
 """Where ranks meet in a collective."""
+_ASKED = re.compile(r"\bkilled by signal: (?:Terminated|Hangup|Interrupt)\b")
+"""What is raised, wherever a process is at that moment, as somebody asks the workers of its loader to end."""
 _STOPS = re.compile(r"^_*(?:shut_?down|tear_?down|clean_?up|finali[sz]e|destroy|terminate|stop)(?:_\w+)?$")
 
 
@@ -48,6 +51,19 @@ def _after(raised: Sequence[Raised], begins: Callable[[Raised], bool]) -> set[Pl
         if begun:
             found.add(one.hit.place)
         begun = (begun or begins(one)) and _raised_after(raised, number) is not None
+    return found
+
+
+def handled_by_a_library(raised: Sequence[Raised]) -> set[Place]:
+    """Return the places of exceptions that a library caught by itself, and that are only seen as the process was asked to end meanwhile.
+
+    A traceback begins where its exception was caught: of what a program catches, or nobody, it begins in the program.
+    """
+    found: set[Place] = set()
+    for number, one in enumerate(raised):
+        after = _raised_after(raised, number)
+        if after is not None and _ASKED.search(after.message) and one.frames and LIBRARY.search(one.frames[0].path):
+            found.add(one.hit.place)
     return found
 
 

@@ -8,7 +8,13 @@ from collections.abc import Iterator, Sequence, Set
 import msgspec
 
 from preflight.investigate.case.case import Case, Event
-from preflight.investigate.case.chains import after_interrupt, after_memory, uncaught, while_stopping
+from preflight.investigate.case.chains import (
+    after_interrupt,
+    after_memory,
+    handled_by_a_library,
+    uncaught,
+    while_stopping,
+)
 from preflight.investigate.case.handed_on import HANDS_ON, NAMES_ITS_RANK
 from preflight.investigate.case.launcher_tables import entries_of, of_entry, tables_of
 from preflight.investigate.case.numbering import proven
@@ -37,7 +43,12 @@ def events_of(case: Case) -> tuple[Event, ...]:
     reading = case.reading
     stopping, broken_off = while_stopping(reading.raised), after_interrupt(reading.raised)
     found, taken = _of_hits(case, after_memory(reading.raised) | stopping)
-    found = [event for event in found if event.place not in broken_off or event.category == "preemption"]
+    handled = handled_by_a_library(reading.raised)
+    found = [
+        event
+        for event in found
+        if event.place not in handled and (event.place not in broken_off or event.category == "preemption")
+    ]
     saving = [event for event in found if event.signature is not None and event.signature.marks == "checkpoint"]
     taken |= _handed_on_below(case)
     found += [

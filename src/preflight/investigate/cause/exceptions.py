@@ -39,6 +39,8 @@ _OF_LAUNCHER = re.compile(
 _OF_AN_ENDPOINT = re.compile(r"torch/distributed/elastic/rendezvous/\w+\.py$|torch/distributed/rendezvous\.py$")
 """Where the endpoint and the settings that a launcher was given are taken apart."""
 _WRONG_ARGUMENT = ("ValueError", "TypeError", "ArgumentError")
+_OF_SPAWN = re.compile(r"torch/multiprocessing/spawn\.py$")
+"""Where a parent raises what a process of its own had raised, which stands below, behind an empty line."""
 _STOPPING = re.compile(r"handler|kill|terminat|stop|close|shutdown")
 _SAID_OF_ARGUMENTS = ("ValueError", "TypeError", "AssertionError", "FileNotFoundError", "ArgumentError")
 _CLASSES: tuple[tuple[str, Category, Role], ...] = (
@@ -214,6 +216,8 @@ def meaning_of(raised: Raised) -> Meaning:
         return Meaning(title, "environment", "root")
     if (name == "FileNotFoundError" and _TO_BE_MADE.search(raised.message)) or raised.message == _NOBODY_ANSWERS:
         return Meaning(title, "usercode", "root")
+    if not raised.message and raised.frames and _OF_SPAWN.search(raised.frames[-1].path.replace("\\", "/")):
+        return Meaning(title, "other", "teardown")
     if name == "CalledProcessError" and (called := category_of_frames(raised)) in ("compile", "environment"):
         # It is no process of the job that ended, but a program that a library called.
         return Meaning(title, called, "root")

@@ -9,7 +9,7 @@ from preflight.vocabulary.signature import Category
 
 # Where it was raised, the innermost frame that one of these takes decides.
 _COMPILERS = re.compile(
-    r"torch/_(?:dynamo|inductor)/|triton/(?:compiler|backends|runtime|language|tools|experimental)/|torch/utils/cpp_extension\.py$"
+    r"torch/_(?:dynamo|inductor)/|torch(?:dynamo|inductor)/|triton/(?:compiler|backends|runtime|language|tools|experimental)/|torch/utils/cpp_extension\.py$"
 )
 _PLACES: tuple[tuple[str, Category], ...] = (
     (_COMPILERS.pattern, "compile"),
@@ -118,7 +118,8 @@ def in_loader(raised: Raised) -> bool:
     )
 
 
-_LIBRARY = re.compile(r"(?:site|dist)-packages[/\\]|/lib/python\d")
+LIBRARY = re.compile(r"(?:site|dist)-packages[/\\]|/lib/python\d")
+"""A file of a library, or of Python itself."""
 
 
 def at_import(raised: Raised) -> bool:
@@ -126,7 +127,7 @@ def at_import(raised: Raised) -> bool:
     if not raised.frames:
         return False
     inner = raised.frames[-1]
-    return inner.function == "<module>" and _LIBRARY.search(inner.path) is not None
+    return inner.function == "<module>" and LIBRARY.search(inner.path) is not None
 
 
 def category_of_frames(raised: Raised) -> Category | None:
@@ -200,7 +201,7 @@ def _of_calls(frame: Frame) -> Category | None:
 
 def _within(path: str) -> str:
     """Return a path without what stands before a library, or before the last folders: a disk that is called data says nothing."""
-    ends = [found.end() for found in _LIBRARY.finditer(path)]
+    ends = [found.end() for found in LIBRARY.finditer(path)]
     if ends:
         return path[ends[-1] - 1 :]
     return "/".join(_DISK.sub("", path).rsplit("/", _NEAREST)[-_NEAREST:])
