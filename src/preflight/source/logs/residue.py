@@ -31,6 +31,8 @@ _WARNED = re.compile(r"\bNCCL WARN\b")
 """It warns of settings in the same way as of failures: what it says decides."""
 _LOW = re.compile(rf"^\[[IW]\] |{lettered('IW')}|^(?:\S+:\d+: )?(?:(?:\w+\.)*[A-Z]\w*)?Warning: ")
 """The levels of information and of warnings by their letter, of TensorFlow's and XLA's own loggers, and a warning as Python prints it."""
+_BY_A_LIBRARY = re.compile(r"(?:site|dist)-packages[/\\]\S+\.py:\d+: (?:\w+\.)*[A-Z]\w*: ")
+"""A warning of a library as Python prints it, with its file: its class may be called an error."""
 _OPEN = re.compile(
     r"0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}\b|\b(?=[A-F]*[0-9])(?=[0-9]*[A-F])[0-9A-F]{8,}\b|(?:/[\w.@+=-]+){2,}/?|\b\d+(?:[.:,]\d+)*(?:e[-+]?\d+)?[a-zA-Z]{0,3}\b|(?<=')[^']{1,200}(?=')"
 )
@@ -115,7 +117,11 @@ class Residue:
         low = (
             trouble
             and line.head.level not in _LEVELS
-            and (line.head.level in _WARNING or _LOW.search(text) is not None)
+            and (
+                line.head.level in _WARNING
+                or _LOW.search(text) is not None
+                or _BY_A_LIBRARY.search(line.text[:_LONGEST]) is not None
+            )
         )
         trouble = trouble and not low
         warned = low or (not trouble and (line.head.level in _WARNING or _WARNED.search(text[:_LONGEST]) is not None))
