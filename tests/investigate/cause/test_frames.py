@@ -76,3 +76,13 @@ def test_in_which_order_a_library_is_called_is_the_programs(tmp_path: Path, mess
 def test_a_compiler_is_one_where_it_had_a_package_of_its_own(tmp_path: Path, path: str) -> None:
     asserts = (f"/fsx/me/{path}", "unwrap_storage", "assert isinstance(x, (Buffer, ReinterpretView)), x")
     assert told(tmp_path, "AssertionError: View(", ("/job/train.py", "main", "step(batch)"), asserts) == "compile"
+
+
+def test_what_a_data_set_wants_from_itself_and_lacks_is_the_programs(tmp_path: Path) -> None:
+    fetches = (f"{_LIBRARY}/torch/utils/data/_utils/fetch.py", "fetch", "[self.dataset[i] for i in index]")
+    lacks = ("/job/train.py", "__getitem__", "latent = self.model_encode(image)")
+    error = "AttributeError: 'LatentDataset' object has no attribute 'model_encode'"
+    assert told(tmp_path, error, ("/job/train.py", "main", "for batch in loader:"), fetches, lacks) == "usercode"
+    reads = ("/job/train.py", "__getitem__", "height = image.shape[0]")
+    empty = "AttributeError: 'NoneType' object has no attribute 'shape'"
+    assert told(tmp_path, empty, ("/job/train.py", "main", "for batch in loader:"), fetches, reads) == "data"

@@ -56,6 +56,7 @@ _METRICS = re.compile(r"/(?:sklearn/metrics|torchmetrics)/")
 """Where predictions are held against what is right: that they are not as many is the work of the program."""
 _OPTIONS = "usercode.unrecognized-arguments"
 _OF_A_CLASS = "environment.class-of-another-version"
+_ATTRIBUTE = "usercode.attribute"
 _MISSING = ("data.missing-file", "checkpoint.weights-missing")
 SOMETHING_ELSE = "something-else"
 # What is left for a cause that nothing in the catalogue names: where a signature took the line, and where none did.
@@ -151,8 +152,8 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
         return "usercode" if lacks_its_own_module(wants) else category
     if event.id == _LENGTHS and (compares := _raised_at(scene, event)) is not None:
         return "usercode" if _compares_predictions(compares) else category
-    if event.id == _OF_A_CLASS and _of_its_own(_raised_at(scene, event)):
-        return "usercode"
+    if event.id in (_OF_A_CLASS, _ATTRIBUTE) and _of_its_own(_raised_at(scene, event)):
+        return "usercode"  # in a class that gives samples, too
     if event.hit.fields.get("wrapper"):  # what DDP or FSDP wraps is reached through it
         return "usercode"
     stored = category == "checkpoint" and event.id in _OF_STORAGE
