@@ -86,3 +86,28 @@ def test_what_a_data_set_wants_from_itself_and_lacks_is_the_programs(tmp_path: P
     reads = ("/job/train.py", "__getitem__", "height = image.shape[0]")
     empty = "AttributeError: 'NoneType' object has no attribute 'shape'"
     assert told(tmp_path, empty, ("/job/train.py", "main", "for batch in loader:"), fetches, reads) == "data"
+
+
+def test_sizes_that_do_not_divide_are_settings_only_where_a_library_looks_at_what_it_was_set_to(tmp_path: Path) -> None:
+    error = "ValueError: hidden_size (128) must be divisible by num_heads (13)"
+    own = ("/job/models/graph.py", "__init__", "raise ValueError(said)")
+    assert told(tmp_path, error, ("/job/train.py", "main", "Net(args)"), own) == "usercode"
+    settings = (f"{_LIBRARY}/megakit/training/arguments.py", "validate_args", "raise ValueError(said)")
+    assert told(tmp_path, error, ("/job/train.py", "main", "setup()"), settings) == "environment"
+    layout = "ValueError: num_heads (8) must be divisible by tensor_parallel_size (3)"
+    assert told(tmp_path, layout, ("/job/train.py", "main", "Net(args)"), own) == "environment"
+
+
+def test_what_failed_before_a_person_stopped_the_launcher_is_the_failure(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    stops = "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 4244 closing signal SIGINT\n"
+    log.write_text("step 1 loss 2.5\n" + stops)
+    assert diagnose(log).incident.category == "preemption"
+    fails = (
+        'Traceback (most recent call last):\n  File "/job/train.py", line 9, in main\n    step(batch)\n'
+        "RuntimeError: Boolean value of Tensor with more than one value is ambiguous\n"
+    )
+    log.write_text("step 1 loss 2.5\n" + fails + stops)
+    assert diagnose(log).incident.category == "usercode"
+    log.write_text("step 1 loss 2.5\n" + fails + stops.replace("SIGINT", "SIGTERM"))
+    assert diagnose(log).incident.category == "usercode"

@@ -20,6 +20,7 @@ from preflight.investigate.cause.keys import (
 )
 from preflight.investigate.cause.options import of_a_launcher
 from preflight.investigate.cause.pickling import wanted_for
+from preflight.investigate.cause.refusals import refused
 from preflight.investigate.cause.wanted import of_missing
 from preflight.investigate.cause.words import category_of_file
 from preflight.investigate.course.interrupted import interrupts_in, without_broken_off
@@ -51,6 +52,7 @@ _READ = ("network.object-gather-size", "data.text-decode")
 """What is said of whatever is read, a checkpoint as well."""
 _NAME = "environment.import-name"
 _MODULE = "environment.missing-module"
+_SIZES = "usercode.sizes-do-not-divide"
 _LENGTHS = "usercode.inconsistent-lengths"
 _METRICS = re.compile(r"/(?:sklearn/metrics|torchmetrics)/")
 """Where predictions are held against what is right: that they are not as many is the work of the program."""
@@ -154,6 +156,8 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
         return "usercode" if _compares_predictions(compares) else category
     if event.id in (_OF_A_CLASS, _ATTRIBUTE) and _of_its_own(_raised_at(scene, event)):
         return "usercode"  # in a class that gives samples, too
+    if event.id == _SIZES and (made := _raised_at(scene, event)) is not None:
+        return refused(made) or category
     if event.hit.fields.get("wrapper"):  # what DDP or FSDP wraps is reached through it
         return "usercode"
     stored = category == "checkpoint" and event.id in _OF_STORAGE

@@ -216,7 +216,12 @@ def meaning_of(raised: Raised) -> Meaning:
         return Meaning(title, "environment", "root")
     if (name == "FileNotFoundError" and _TO_BE_MADE.search(raised.message)) or raised.message == _NOBODY_ANSWERS:
         return Meaning(title, "usercode", "root")
-    if not raised.message and raised.frames and _OF_SPAWN.search(raised.frames[-1].path.replace("\\", "/")):
+    if (
+        name == "Exception"
+        and not raised.message
+        and raised.frames
+        and _OF_SPAWN.search(raised.frames[-1].path.replace("\\", "/"))
+    ):
         return Meaning(title, "other", "teardown")
     if name == "CalledProcessError" and (called := category_of_frames(raised)) in ("compile", "environment"):
         # It is no process of the job that ended, but a program that a library called.
