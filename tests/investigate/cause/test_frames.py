@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from preflight.investigate.diagnose import diagnose
+from preflight.source.logs import read_logs
 
 _LIBRARY = "/env/lib/python3.10/site-packages"
 
@@ -111,3 +112,9 @@ def test_what_failed_before_a_person_stopped_the_launcher_is_the_failure(tmp_pat
     assert diagnose(log).incident.category == "usercode"
     log.write_text("step 1 loss 2.5\n" + fails + stops.replace("SIGINT", "SIGTERM"))
     assert diagnose(log).incident.category == "usercode"
+
+
+def test_devices_that_do_not_divide_are_told_as_a_layout_alone(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("ValueError: Number of devices 4 must be divisible by the number of FSDP devices 8.\n")
+    assert [hit.signature for hit in read_logs([log]).hits] == ["environment.parallel-sizes"]

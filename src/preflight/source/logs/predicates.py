@@ -96,6 +96,16 @@ def not_of_a_screen(fields: Mapping[str, object], text: str) -> bool:
     return fields.get("device") != _BUILT_IN
 
 
+_LAYOUT = re.compile(
+    r"(?i)parallel|world|\branks?\b|gpu|device|\bprocesses\b|num_process|pipeline|replica|shard|batch|\b[tpdce]p\b|[tpdce]p_size"
+)
+
+
+def not_of_a_layout(fields: Mapping[str, object], text: str) -> bool:
+    """A size that does not divide is the model's own unless a number is named of how it is spread, or of its batches."""
+    return not any(isinstance(value, str) and _LAYOUT.search(value) for value in fields.values())
+
+
 _WARNS = re.compile(r"\.py:\d{1,7}: \w{0,60}Warning: ")
 
 
