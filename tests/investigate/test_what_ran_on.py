@@ -107,3 +107,95 @@ torch.distributed.elastic.multiprocessing.api.SignalException: Process 3816713 g
 def test_workers_that_say_again_what_they_began_with_are_of_another_launch(tmp_path: Path) -> None:
     assert told(tmp_path, _HEAD + _ASKED + _HEAD + "counting the words\n" * 40).category == "none"
     assert told(tmp_path, _HEAD + _ASKED + "counting the words\n" * 40).category == "preemption"
+
+
+_UNTIMED = _DIED.partition("\n")[2]
+_ROWS = "dev   94        0.8671     5.0371     0.0441     0.0414    95.8600    72.5600    65.6400    68.9300\n"
+
+
+@pytest.mark.parametrize(
+    ("behind", "category"),
+    [
+        (_ROWS * 1500, "none"),
+        (_ROWS * 300, "data"),  # it may be the rest of a message, or what waited in a buffer
+        ("scan\n" * 1500, "data"),
+        (_ROWS * 1500 + _UNTIMED, "data"),  # it failed again
+        (_ROWS * 1500 + "srun: error: node1: task 0: Exited with exit code 1\n", "data"),
+    ],
+)
+def test_where_no_line_bears_a_time_very_much_is_no_last_word(tmp_path: Path, behind: str, category: str) -> None:
+    assert told(tmp_path, "reading the scans\n" + _UNTIMED + behind).category == category
+
+
+_REFUSED = """\
+Could not override 'pruning_index'.
+To append to your config use +pruning_index=3.0
+Key 'pruning_index' is not in struct
+    full_key: pruning_index
+    object_type=dict
+"""
+
+
+def validated(minute: int) -> str:
+    """Return a minute's lines of a program that counts epochs and no steps."""
+    return "".join(
+        f"[2026-02-11 09:{minute:02d}:{at:02d},000][train][INFO] - Epoch {at + 1}/140, Val Acc=0.{600 + at}, Val Loss={1.9 - at / 1000:.4f}\n"
+        for at in range(60)
+    )
+
+
+def test_steps_without_a_number_behind_counted_ones_are_of_what_ran_on(tmp_path: Path) -> None:
+    counted = "".join(
+        f"[2026-02-11 08:59:{at:02d},000][meta][INFO] - Epoch {at // 8 + 1}/100, iter {at % 8 + 1}/8, train loss={2 - at / 100:.3f}\n"
+        for at in range(48)
+    )
+    before = counted + validated(10) + "[2026-02-11 09:20:00,000][plot][INFO] - drawn\n" + _REFUSED
+    begun = "[2026-02-11 09:31:00,000][root][INFO] - begun\n"
+    assert told(tmp_path, before + begun + validated(40) + scored(300, 50)).category == "none"
+    assert told(tmp_path, before + begun + scored(300, 50)).category == "environment"
+
+
+_MISFIT = """\
+2026-02-11 10:09:30,401 - INFO - Loading the weights
+2026-02-11 10:09:30,401 - WARNING - Could not load the weights: Error(s) in loading state_dict for Segmenter:
+\tsize mismatch for head.conv_seg.weight: copying a param with shape torch.Size([4, 1024, 1, 1]) from checkpoint, the shape in current model is torch.Size([2, 1024, 1, 1]).
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "category"),
+    [
+        ("2026-02-11 10:09:30,402 - INFO - Continuing with randomly initialized weights...\n", "none"),
+        ("2026-02-11 10:09:30,402 - INFO - The weights were not loaded\n", "checkpoint"),
+        (
+            "2026-02-11 10:09:30,402 - INFO - Continuing with random weights\nsrun: error: n1: task 0: Exited with exit code 1\n",
+            "checkpoint",
+        ),
+    ],
+)
+def test_a_program_that_says_last_of_all_that_it_goes_on_has_not_failed(
+    tmp_path: Path, last: str, category: str
+) -> None:
+    assert told(tmp_path, _LONG * 45 + _MISFIT + last).category == category
+
+
+@pytest.mark.parametrize(
+    ("end", "category"),
+    [
+        ("Successfully completed.\n\nResource usage summary:\n", "none"),
+        ("Done. Your build exited with 0.\n", "none"),
+        ("Job succeeded\n", "none"),
+        ("All 3 stages completed successfully.\n", "none"),
+        ("Done. Your build exited with 1.\n", "data"),
+        ("not all stages completed successfully\n", "data"),
+    ],
+)
+def test_whoever_ran_it_says_that_it_succeeded(tmp_path: Path, end: str, category: str) -> None:
+    assert told(tmp_path, "reading the scans\n" + _UNTIMED + _ROWS * 30 + end).category == category
+
+
+def test_a_batch_system_that_reports_several_jobs_in_a_file_says_how_the_last_one_ended(tmp_path: Path) -> None:
+    killed = "TERM_OWNER: job killed by owner.\nExited with exit code 1.\n\nResource usage summary:\n"
+    done = "Successfully completed.\n\nResource usage summary:\n"
+    assert told(tmp_path, _ROWS * 30 + killed + _ROWS * 30 + done).category == "none"
+    assert told(tmp_path, _ROWS * 30 + done + _ROWS * 30 + killed).category == "preemption"

@@ -63,7 +63,7 @@ from preflight.investigate.course.state import (
 )
 from preflight.investigate.course.thinning import thinned
 from preflight.investigate.course.timeline import consequences_of, moments_of, timeline_of
-from preflight.investigate.course.went_by import without_went_by
+from preflight.investigate.course.went_by import without_went_by, without_what_it_goes_on_behind
 from preflight.investigate.culprit.posterior import culprit_of
 from preflight.investigate.culprit.vote import Scene
 from preflight.investigate.first_failure import first_failure_of
@@ -141,7 +141,7 @@ def _judge_one(case: Case) -> Judged:
     failing = without_passed_over(case, without_passed_warnings(case, failing))
     failing = without_words_beside_the_end(case, failing, ended=progress.ended)
     failing = without_repeated(case, without_what_is_behind(case, failing), recovered)
-    failing = without_went_by(case, failing)
+    failing = without_what_it_goes_on_behind(case, without_went_by(case, failing))
     scene = Scene(case=case, progress=progress, failing=tuple(without_teardown_alone(case, failing)))
     culprit = culprit_of(scene)
     return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),

@@ -29,3 +29,24 @@ def test_older_starts_that_came_further_are_other_trainings(
 ) -> None:
     track = tracks_of(starts(*lengths))[0]
     assert by_step(track, "loss").numbers.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        (((10, 4.0), (4, 0.5)), [0.5] * 4),
+        (((4, 4.0), (10, 0.5)), [0.5] * 10),
+        (((10, 4.0),), [4.0] * 10),
+    ],
+)
+def test_what_the_last_start_has_not_reached_may_be_left_out(
+    lengths: tuple[tuple[int, float], ...], expected: list[float]
+) -> None:
+    track = tracks_of(starts(*lengths))[0]
+    assert by_step(track, "loss", reached=True).numbers.tolist() == expected
+
+
+def test_a_line_without_a_step_does_not_keep_the_others_from_their_order() -> None:
+    lines = starts((40, 4.0), (20, 0.5))
+    lines.insert(30, StepLine(file=0, line=99, step=None, values={"loss": 9.0}))
+    assert by_step(tracks_of(lines)[0], "loss", reached=True).numbers.tolist() == [0.5] * 20

@@ -410,3 +410,12 @@ def test_a_rise_by_next_to_nothing_of_what_had_been_won_is_no_failure(level: flo
     loss[2500:] += level
     (found,) = [one for one in find_in_series(lines(loss=loss)) if one.kind == "divergence"]
     assert found.values["lost"] is lost
+
+
+def test_where_the_last_start_ends_the_loss_of_an_older_one_is_no_rise() -> None:
+    falls = [0.03 / (1 + step / 40) + 0.0001 * (step % 7) for step in range(900)]
+    older = [StepLine(file=0, line=at, step=at, values={"loss": loss}) for at, loss in enumerate(falls)]
+    newer = [
+        StepLine(file=0, line=1000 + at, step=at, values={"loss": loss / 20}) for at, loss in enumerate(falls[:400])
+    ]
+    assert not [one for one in find_in_series([*older, *newer]) if one.kind == "divergence"]

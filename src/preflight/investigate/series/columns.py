@@ -22,6 +22,10 @@ OTHER_WORK = 100.0
 """What is so many times as fast or as slow is not the same work."""
 
 
+MOST = 0.9
+"""Where so many lines tell their step, the others are left out of what is put in the order of the steps."""
+
+
 class Points(NamedTuple):
     """One value over the lines that had it: the positions of those lines in their track, and the numbers."""
 
@@ -167,18 +171,29 @@ def _last_run(lines: list[StepLine]) -> list[StepLine]:
     return lines if begun is None else lines[begun:]
 
 
-def by_step(track: Track, name: str) -> Series:
-    """A value in the order of the steps; of a step that was done again, after a restart, the last time counts."""
+def by_step(track: Track, name: str, *, reached: bool = False) -> Series:
+    """A value in the order of the steps; of a step that was done again, after a restart, the last time counts.
+
+    Args:
+        track: The lines of a writer.
+        name: The value.
+        reached: Whether to leave out what the last start has not reached yet: where it ends, the numbers of another one would follow.
+    """
     import numpy
 
     at, numbers = track.points(name)
     steps = track.steps[at]
-    if len(steps) and (steps >= 0).all() and (numpy.diff(steps) <= 0).any():
+    told = steps >= 0
+    if len(steps) and told.mean() > MOST and (numpy.diff(steps[told]) <= 0).any():
+        at, numbers, steps = at[told], numbers[told], steps[told]
         begun = _last_but_one(steps)
         at, numbers, steps = at[begun:], numbers[begun:], steps[begun:]
         _, last = numpy.unique(steps[::-1], return_index=True)
         chosen = len(steps) - 1 - last
         at, numbers, steps = at[chosen], numbers[chosen], steps[chosen]
+        if reached:
+            newest = int(numpy.argmax(at)) + 1
+            at, numbers, steps = at[:newest], numbers[:newest], steps[:newest]
     return Series(name, steps, numbers, [track.lines[i] for i in at])
 
 

@@ -48,18 +48,18 @@ def find_in_series(
         found.append(collapse)
     found += stopped(tracks, until)
     for name in LOSSES:
-        series = run_values(tracks, name)
+        series = run_values(tracks, name, reached=True)
         if series is not None:
             found += _of_loss(series)
     found += _of_time(tracks, with_evaluations(marks, tracks))
     return tuple(_quoted(one, files) for one in found)
 
 
-def run_values(tracks: list[Track], name: str) -> Series | None:
+def run_values(tracks: list[Track], name: str, *, reached: bool = False) -> Series | None:
     """The finite values of the run: the mean over ranks that tell the same steps, else those of the longest track."""
     import numpy
 
-    found = [series for track in tracks if len((series := by_step(track, name)).numbers)]
+    found = [series for track in tracks if len((series := by_step(track, name, reached=reached)).numbers)]
     if not found:
         return None
     longest = max(found, key=lambda one: len(one.numbers))
