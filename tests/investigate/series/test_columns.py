@@ -47,6 +47,6 @@ def test_what_the_last_start_has_not_reached_may_be_left_out(
 
 
 def test_a_line_without_a_step_does_not_keep_the_others_from_their_order() -> None:
-    lines = starts((40, 4.0), (20, 0.5))
+    lines = starts((140, 4.0), (20, 0.5))
     lines.insert(30, StepLine(file=0, line=99, step=None, values={"loss": 9.0}))
     assert by_step(tracks_of(lines)[0], "loss", reached=True).numbers.tolist() == [0.5] * 20

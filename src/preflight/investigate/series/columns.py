@@ -22,8 +22,8 @@ OTHER_WORK = 100.0
 """What is so many times as fast or as slow is not the same work."""
 
 
-MOST = 0.9
-"""Where so many lines tell their step, the others are left out of what is put in the order of the steps."""
+MOST = 0.99
+"""Where so many lines tell their step, the few others are left out of what is put in the order of the steps."""
 
 
 class Points(NamedTuple):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from preflight.source.logs import wrappers
+from preflight.source.logs import signal_words, wrappers
 from preflight.source.logs.times import stamp_at
 from preflight.vocabulary.log import Who
 
@@ -48,6 +48,7 @@ LITERALS = (
     b"hild process with PID ",
     b"Process ",
     *wrappers.LITERALS,
+    *signal_words.LITERALS,
 )
 """A line that tells of an end holds one of these."""
 
@@ -307,7 +308,13 @@ def ends(text: str) -> End | None:
         end = read(match) if match else None
         if end is not None:
             return end
-    return _of_wrapper(text)
+    return _of_wrapper(text) or _of_shell_elsewhere(text)
+
+
+def _of_shell_elsewhere(text: str) -> End | None:
+    """Read what a shell tells in another language than English."""
+    found = signal_words.told(text)
+    return End((Who(pid=found[0]),), -found[1], "shell") if found is not None else None
 
 
 def _of_wrapper(text: str) -> End | None:
