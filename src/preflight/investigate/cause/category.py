@@ -25,7 +25,7 @@ from preflight.investigate.cause.wanted import of_missing
 from preflight.investigate.cause.words import category_of_file
 from preflight.investigate.course.interrupted import interrupts_in, without_broken_off
 from preflight.investigate.culprit.exit_code import killed_with_its_step
-from preflight.investigate.culprit.vote import Scene, before
+from preflight.investigate.culprit.vote import Scene, before, compares
 from preflight.investigate.observations.weighing import observed_in, weighed
 from preflight.vocabulary.incident import Culprit, Hypothesis, Reason
 from preflight.vocabulary.log import Raised
@@ -111,7 +111,9 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
     told = [event for event in scene.failing if not _by_agent(scene, event)] or list(scene.failing)
     symptom = _symptom(scene, culprit, symptoms or (list(interrupts) if not roots else []) or told)
     if not roots:
-        leading = _leading(_of_ranks(symptoms), culprit) or next(iter(interrupts), None)
+        # That tensors or calls of two ranks differ says more than that a connection broke, whoever of the two began it.
+        differing = [event for event in symptoms if compares(event)]
+        leading = _leading(differing or _of_ranks(symptoms), culprit) or next(iter(interrupts), None)
         hypotheses = weighed(_causes([leading] if leading else [], scene), observed)
         rooted = _category_of(hypotheses)
         if leading is None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
 from preflight.investigate.case.case import Event
-from preflight.investigate.culprit.vote import Scene, Vote, from_dump, is_wait
-from preflight.investigate.flight.frames import own_frame
-from preflight.vocabulary.log import Frame
+from preflight.investigate.culprit.members import group_named, standing
+from preflight.investigate.culprit.vote import Scene, Vote, is_wait
 
-_GROUP = re.compile(r"\b(?:process_)?group ?= ?([\w.\[\]()]+)")
 FEWEST = 3
 MOST_AT = 2 / 3
 """Where fewer stand at one place there are several groups of ranks, as stages of a pipeline are."""
@@ -22,7 +19,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
 
     Where their calls name different groups of ranks, each may have come to its own, and whoever is missing in one of them is not told.
     """
-    frames = _frames(scene)
+    standing_at = standing(scene)
     stood = places(scene)
     waited = {rank for rank, (event, _) in stood.items() if is_wait(event)}
     if len(stood) < FEWEST:
@@ -34,7 +31,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
     # Most waited for it, or it alone had waited until its time was up: for a call that no other one came to.
     if len(waited) * 2 < len(stood) and waited != set(others):
         return
-    groups = {_group(frame) for _, frame in frames.values()}
+    groups = {group_named(one.frames[-1]) for one in standing_at.values()}
     if len(groups) > 1:
         return
     event, (path, line) = stood[others[0]]
@@ -44,23 +41,4 @@ def votes(scene: Scene) -> Iterator[Vote]:
 
 def places(scene: Scene) -> dict[int, tuple[Event, tuple[str, int | None]]]:
     """Return where each rank stood that complains of the others, by its first complaint."""
-    return {rank: (event, (frame.path, frame.line)) for rank, (event, frame) in _frames(scene).items()}
-
-
-def _group(frame: Frame) -> str:
-    """Return the group of ranks that a call names; empty where it names none."""
-    named = _GROUP.search(frame.code)
-    return named[1] if named else ""
-
-
-def _frames(scene: Scene) -> dict[int, tuple[Event, Frame]]:
-    raised = {(one.hit.file, one.hit.line): one for one in scene.case.raised}
-    found: dict[int, tuple[Event, Frame]] = {}
-    for event in scene.failing:
-        if event.role != "cascade" or event.rank is None or event.rank in found or from_dump(event):
-            continue
-        one = event.raised or raised.get(event.place)
-        frame = own_frame(reversed(one.frames)) if one is not None else None
-        if frame is not None and frame.line is not None:
-            found[event.rank] = (event, frame)
-    return found
+    return {rank: (one.event, one.place) for rank, one in standing(scene).items()}

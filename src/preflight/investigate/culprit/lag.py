@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from preflight.investigate.culprit.members import left_waiting
 from preflight.investigate.culprit.silence import silent_ranks
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.vocabulary.incident import Quote
@@ -22,7 +23,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
         return
     silent = set(silent_ranks(scene))
     usual = sorted(step for step, _, _ in last.values())[len(last) // 2]
-    behind = [rank for rank, (step, _, _) in last.items() if step < usual]
+    behind = [rank for rank, (step, _, _) in last.items() if step < usual and rank not in left_waiting(scene)]
     if not behind or len(behind) > len(last) // 3:
         return
     for rank in behind:

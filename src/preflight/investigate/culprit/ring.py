@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.investigate.case.case import Event
+from preflight.investigate.culprit.members import left_out
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.investigate.flight.frames import own_frame
 from preflight.vocabulary.log import Raised
@@ -49,7 +50,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
     # and nothing tells who of those that stood elsewhere is a member.
     ring = {rank for rank in waits if stood[rank] == stood[senders[0]]}
     everybody = set(stood) == set(scene.case.people.ranks())
-    if everybody and len(ring) > 1 and ring == set(waits) and suspect not in ring:
+    known = left_out(scene)
+    if everybody and len(ring) > 1 and ring == set(waits) and suspect not in ring and (not known or suspect in known):
         yield Vote(kind="ring", rank=suspect, strength=OF_SOME, quotes=quotes,
                    text=f"rank {senders[0]} alone could not send in the ring of an all-reduce of some ranks, and it is the one before")  # fmt: skip
 

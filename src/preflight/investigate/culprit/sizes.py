@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.investigate.case.case import Event
+from preflight.investigate.culprit.called import calls_one, peer_of
 from preflight.investigate.culprit.elsewhere import places
+from preflight.investigate.culprit.members import standing
 from preflight.investigate.culprit.vote import TOO_MUCH, Scene, Vote
 
 OF_THE_SENDER = 0.5
@@ -16,6 +18,8 @@ OTHER_CALLS = 4
 OF_BOTH = 0.75
 OF_ONE_AMONG_OTHERS = 0.25
 """What is left of it for the one that got too much, where the other one is known to have been in a call of its own."""
+OF_ONE_THAT_HANDS_OVER = 1.5
+"""Who receives from one other rank asks for what both have agreed on; what is handed over was worked out."""
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
@@ -30,6 +34,11 @@ def votes(scene: Scene) -> Iterator[Vote]:
     (rank, event), quotes = next(iter(told.items())), scene.case.quote(next(iter(told.values())).hit)
     got, asked = event.hit.fields.get("got"), event.hit.fields.get("expected")
     sizes = f"got {got} bytes where it had asked for {asked}" if got and asked else "got more than it had asked for"
+    giver = _hands_over(scene, rank)
+    if giver is not None:
+        yield Vote(kind="size-differs", rank=giver, strength=OF_ONE_THAT_HANDS_OVER, quotes=(quotes,),
+                   text=f"hands its tensor to rank {rank}, which {sizes}")  # fmt: skip
+        return
     other = isinstance(got, int) and isinstance(asked, int) and got >= OTHER_CALLS * asked
     sender = (rank + (-1 if _gathers(scene) else 1)) % world
     elsewhere = _stood_alone(scene, sender) if other else ""
@@ -52,6 +61,21 @@ def got_too_much(scene: Scene) -> dict[int, Event]:
         for event in scene.failing
         if event.id == TOO_MUCH and (rank := event.rank if event.rank is not None else alone) is not None
     }
+
+
+def _hands_over(scene: Scene, rank: int) -> int | None:
+    """Return who sends to a rank, where all who tell stood in calls of one to another and leave one who may have done so.
+
+    Who waits to receive from that rank was not about to send to it.
+    """
+    world, stood = scene.case.people.world or 0, standing(scene)
+    if not stood or not all(calls_one(one) for one in stood.values()):
+        return None
+    named = {who: calls_one(one) for who, one in stood.items() if peer_of(one, who, world) == rank}
+    senders = {who for who, way in named.items() if way == "send"}
+    beside = {rank - 1, rank + 1} & set(range(world)) - set(named)
+    may = senders or beside
+    return next(iter(may)) if len(may) == 1 else None
 
 
 def _gathers(scene: Scene) -> bool:

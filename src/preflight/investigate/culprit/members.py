@@ -1,0 +1,128 @@
+"""Who left out a call of a group of some ranks: those who wait in it stand at its line, and the one that is missing went past it.
+
+Groups of some ranks are those of a mesh as a rule: each has as many members as every other one, at equal distances, and together
+they are all ranks. Often no more than one such group has all who wait in the call for members, and one rank beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from preflight.investigate.case.case import Event
+from preflight.investigate.culprit.vote import Scene, Vote, from_dump
+from preflight.investigate.flight.frames import is_own
+from preflight.vocabulary.log import Frame
+
+_GROUP = re.compile(r"\b(?:process_)?group ?= ?([\w.\[\]()\"']+)")
+_WORLD = re.compile(r"(?i)^none\b|world")
+_INNER = re.compile(r"(?i)(?:^|[^a-z])(?:tp|mp|sp|cp|rows?|inner|intra|tensor|model|local|shard)(?![a-z])|^tp")
+_OUTER = re.compile(
+    r"(?i)(?:^|[^a-z])(?:dp|ddp|col|cols|columns?|outer|inter|data|replica|replicate|cross)(?![a-z])|^dp"
+)
+"""What programs call groups of neighbours, and groups of ranks that are as far from each other as may be."""
+ONE_OF_TWO = 0.5
+
+
+class Stood(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a rank stood when it complained of the others; ``frames`` are those of the program, from the outermost."""
+
+    event: Event
+    frames: tuple[Frame, ...]
+
+    @property
+    def place(self) -> tuple[str, int | None]:
+        """The line of the program at which it called."""
+        return self.frames[-1].path, self.frames[-1].line
+
+
+def votes(scene: Scene) -> Iterator[Vote]:
+    """Vote for the rank that went past a call of a group, where the others of the group wait in it."""
+    found = left_out(scene)
+    for rank, (waiting, stood) in found.items():
+        path, line = stood.place
+        named = ", ".join(map(str, waiting))
+        yield Vote(kind="left-out", rank=rank, strength=1.0 if len(found) == 1 else ONE_OF_TWO, shared=len(found) > 1,
+                   quotes=(scene.case.quote(stood.event.hit),),
+                   text=f"went past {path}:{line}, where rank{'s' if len(waiting) > 1 else ''} {named} of its group waited")  # fmt: skip
+
+
+def left_waiting(scene: Scene) -> frozenset[int]:
+    """Return the ranks that wait in a call of a group which one of its members has left out: that they are behind is no fault."""
+    return frozenset(rank for waiting, _ in left_out(scene).values() for rank in waiting)
+
+
+def left_out(scene: Scene) -> dict[int, tuple[tuple[int, ...], Stood]]:
+    """Return the one or two ranks that may have left out a call, with those that wait in it; all ranks have to tell where they stood."""
+    world, stood = scene.case.people.world or 0, standing(scene)
+    if set(stood) != set(range(world)) or any(event.rank is not None for event in scene.roots()):
+        return {}
+    for place in dict.fromkeys(one.place for one in stood.values()):
+        waiting = tuple(sorted(rank for rank, one in stood.items() if one.place == place))
+        name = group_named(stood[waiting[0]].frames[-1])
+        if not name or len(waiting) == world:
+            continue
+        further = {rank for rank in stood if all(further_on(scene, stood, rank, one) for one in waiting)}
+        missing = _missing(waiting, world, name) & further
+        if 0 < len(missing) <= 2:
+            return dict.fromkeys(sorted(missing), (waiting, stood[waiting[0]]))
+    return {}
+
+
+def standing(scene: Scene) -> dict[int, Stood]:
+    """Return where each rank stood that complains of the others, by its first complaint."""
+    raised = {(one.hit.file, one.hit.line): one for one in scene.case.raised}
+    found: dict[int, Stood] = {}
+    for event in scene.failing:
+        if event.role != "cascade" or event.rank is None or event.rank in found or from_dump(event):
+            continue
+        one = event.raised or raised.get(event.place)
+        frames = tuple(frame for frame in one.frames if is_own(frame)) if one is not None else ()
+        if frames and frames[-1].line is not None:
+            found[event.rank] = Stood(event=event, frames=frames)
+    return found
+
+
+def group_named(frame: Frame) -> str:
+    """Return the group of some ranks that a call names; empty where it names none, or that of all ranks."""
+    named = _GROUP.search(frame.code)
+    return "" if named is None or _WORLD.search(named[1]) else named[1]
+
+
+def further_on(scene: Scene, stood: Mapping[int, Stood], rank: int, other: int) -> bool:
+    """Return whether one rank had come further in the program than another: to a later step, or in the same one to a later line."""
+    steps = {one: _last_step(scene, one) for one in (rank, other)}
+    if None not in steps.values() and steps[rank] != steps[other]:
+        return (steps[rank] or 0) > (steps[other] or 0)
+    for mine, theirs in zip(stood[rank].frames, stood[other].frames, strict=False):
+        if (mine.path, mine.function) != (theirs.path, theirs.function):
+            return False
+        if mine.line != theirs.line:
+            return (mine.line or 0) > (theirs.line or 0)
+    return False
+
+
+def _last_step(scene: Scene, rank: int) -> int | None:
+    case = scene.case
+    return max((one.step for one in case.steps if one.step is not None and case.people.rank_of(one.who, one.file) == rank),
+               default=None)  # fmt: skip
+
+
+def _missing(waiting: Sequence[int], world: int, name: str) -> set[int]:
+    """Return who may be the one that is missing among these, in groups of a mesh; its name may tell in which direction it lies."""
+    found: dict[int, set[int]] = {}
+    for distance in range(1, world):
+        for size in range(2, world // distance + 1):
+            if world % (distance * size) or size == world:  # that of all ranks is no group of some
+                continue
+            first = waiting[0]
+            base = first - first // distance % size * distance
+            group = {base + distance * place for place in range(size)}
+            if set(waiting) < group and len(group) == len(waiting) + 1:
+                found.setdefault(distance, set()).update(group - set(waiting))
+    inner, outer = bool(_INNER.search(name)), bool(_OUTER.search(name))
+    if inner != outer and len(found) > 1:
+        return found[min(found) if inner else max(found)]
+    return {rank for ranks in found.values() for rank in ranks}
