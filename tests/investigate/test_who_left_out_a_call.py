@@ -106,6 +106,20 @@ def test_the_one_at_which_all_waiting_ends_is_named(tmp_path: Path) -> None:
     assert judged(tmp_path, logs).culprit.ranks == (0,)
 
 
+def test_who_waits_itself_in_a_call_of_all_ranks_is_not_where_the_waiting_ends(tmp_path: Path) -> None:
+    logs = {rank: log(steps=9, line=150, code="dist.recv(x, rank - 1)", last=RECV) for rank in (1, 2, 3)}
+    logs[0] = log(steps=9, line=166, code="dist.all_reduce(loss)", last=RECV)
+    assert not any("is where the waiting" in reason.text for reason in judged(tmp_path, logs).culprit.reasons)
+
+
+def test_the_one_that_says_nothing_and_of_which_one_line_tells_that_it_waits_for_it(tmp_path: Path) -> None:
+    said = {0: ("dist.send(x, b)", SEND), 2: ("dist.recv(x, rank - 1)", RECV), 3: ("dist.send(x, b)", SEND)}
+    lines = [log(steps=1, line=150, code=code, last=last).splitlines() for code, last in said.values()]
+    text = "".join(f"[rank{rank}]: {line}\n" for rank, mine in zip(said, lines, strict=True) for line in mine)
+    (tmp_path / "log.txt").write_text(text, encoding="utf-8")
+    assert diagnose([str(tmp_path / "log.txt")]).incident.culprit.ranks == (1,)
+
+
 def test_who_hands_over_more_than_is_asked_for_is_named_and_the_sizes_are_the_symptom(tmp_path: Path) -> None:
     made = log(steps=9, line=1, code="", last="").partition("Traceback")[0]
     incident = judged(tmp_path, {

@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from preflight.investigate.case.case import Case, Event
+from preflight.investigate.case.excerpts import is_excerpt
 from preflight.investigate.flight.votes import FlightEvidence, votes_of_flights
 from preflight.investigate.stacks.grouping import StackEvidence, votes_of_one, votes_of_stacks
 from preflight.vocabulary.log import Hit
@@ -28,7 +29,14 @@ def recorded(case: Case) -> FlightEvidence | None:
         flights = (*dumps, *told)
         world = case.people.world if dumps or _all_tell(case, len(told)) else None
         case.flight = (
-            votes_of_flights(flights, world_size=world, files=case.reading.files) if flights else FlightEvidence()
+            votes_of_flights(
+                flights,
+                world_size=world,
+                files=case.reading.files,
+                partly=not dumps and is_excerpt(case, {one.file for one in told}),
+            )
+            if flights
+            else FlightEvidence()
         )
     return case.flight if case.flight.ranks or case.flight.text else None
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from preflight.investigate.case.case import Event
 from preflight.investigate.course.interrupted import interrupts_in
-from preflight.investigate.culprit.exit_code import crashed_alike
+from preflight.investigate.culprit.exit_code import aborted, crashed_alike
 from preflight.investigate.culprit.groups import NEARLY_ALL, Group, groups_of
 from preflight.investigate.culprit.vote import Scene, Vote, before, from_dump, is_wait
+
+OF_MUTE_ABORTS = 0.4
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
@@ -31,7 +33,9 @@ def votes(scene: Scene) -> Iterator[Vote]:
     yield from _interrupted(scene)
     crashed = crashed_alike(scene)
     if crashed:
-        yield Vote(kind="common-cause", text=f"all {len(crashed)} ranks ended by the same signal")
+        # Why they aborted stands in lines that are not here, and one of them may have begun it.
+        strength = OF_MUTE_ABORTS if aborted(scene, crashed) else 1.0
+        yield Vote(kind="common-cause", strength=strength, text=f"all {len(crashed)} ranks ended by the same signal")
     for group in groups_of(scene):
         quotes = tuple(scene.case.quote(event.hit) for event in group.events[:2])
         if group.everybody:

@@ -23,12 +23,9 @@ FEWEST = 2
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for the one of two that wait for each other which had come further, or for the one at which all waiting ends."""
     stood, world = standing(scene), scene.case.people.world or 0
-    waits = {
-        rank: peer
-        for rank, one in stood.items()
-        if is_wait(one.event) and (peer := peer_of(one, rank, world)) is not None
-    }
-    if len(waits) < FEWEST or any(event.rank is not None for event in scene.roots()):
+    waited = {rank: one for rank, one in stood.items() if is_wait(one.event)}
+    waits = {rank: peer for rank, one in waited.items() if (peer := peer_of(one, rank, world)) is not None}
+    if not waits or any(event.rank is not None for event in scene.roots()):
         return
     for rank, peer in waits.items():
         if waits.get(peer) == rank and further_on(scene, stood, rank, peer):
@@ -37,9 +34,18 @@ def votes(scene: Scene) -> Iterator[Vote]:
                        text=f"went past what rank {peer} waited for at {path}:{line}, and they waited for each other")  # fmt: skip
     ends = {_end(waits, rank) for rank in waits}
     end = next(iter(ends))
-    if len(ends) == 1 and end is not None:
-        yield Vote(kind="went-past", rank=end, quotes=(scene.case.quote(stood[next(iter(waits))].event.hit),),
-                   text=f"is where the waiting of {len(waits)} ranks ends, each of which waited for the one beside it")  # fmt: skip
+    if len(ends) > 1 or end is None or end in waited:
+        return
+    mute = all(event.rank != end for event in scene.failing)
+    if mute or len(waits) >= FEWEST:
+        first = next(iter(waits))
+        whose = (
+            f"{len(waits)} ranks ends, each of which waited for the one beside it"
+            if len(waits) > 1
+            else f"rank {first} ends"
+        )
+        yield Vote(kind="went-past", rank=end, quotes=(scene.case.quote(stood[first].event.hit),),
+                   text=f"is where the waiting of {whose}")  # fmt: skip
 
 
 def _end(waits: Mapping[int, int], rank: int) -> int | None:

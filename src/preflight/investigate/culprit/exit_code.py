@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from preflight.investigate.course.endings import died, signal_of
 from preflight.investigate.course.interrupted import interrupts_in
@@ -34,6 +34,7 @@ _OF_STEPS = (
 """What Slurm says where it ends a whole step."""
 FEWEST = 3
 FEW = 2
+AT_ONCE = 1.0
 # These say of the first process that they see end with an error that it did, and then stop the others.
 _TELL_THE_FIRST = ("torchrun", "composer", "spawn", "mpi", "engine", "ray", "paddle")
 # Where calls did not fit together, the one whose call it was is, now and then, still alive and is stopped with the rest.
@@ -128,8 +129,18 @@ def _ended_before_others(scene: Scene, ending: Ending) -> bool:
 
 
 def _alone(ending: Ending, rank: int, firsts: Mapping[int, Ending]) -> bool:
-    """Return whether an abort is a word of its own: an agent that names the first to end has said so, and MPI names no other."""
-    return rank not in firsts or ending.teller == "mpi"
+    """Return whether an abort is a word of its own: an agent that names the first to end has said so, and MPI names no other.
+
+    Who aborted long behind another that did so has it from that one.
+    """
+    behind = any(
+        first.file == ending.file
+        and None not in (first.time, ending.time)
+        and (ending.time or 0.0) - (first.time or 0.0) > AT_ONCE
+        and signal_of(first.code or 0) == _ABORTED
+        for first in firsts.values()
+    )
+    return (rank not in firsts and not behind) or ending.teller == "mpi"
 
 
 def killed_with_its_step(scene: Scene, ending: Ending) -> bool:
@@ -144,13 +155,31 @@ def killed_with_its_step(scene: Scene, ending: Ending) -> bool:
 
 
 def crashed_alike(scene: Scene) -> frozenset[int]:
-    """Return all ranks where each of them was ended by the same fault in native code: what they run is at fault, and none of them."""
+    """Return all ranks where each of them was ended by the same fault in native code: what they run is at fault, and none of them.
+
+    An abort counts as one where they ended at once and none of them says why: who waits for others aborts as well, and says so.
+    """
     by: dict[int, set[int]] = {}
-    for rank, ending in _codes(scene).items():
+    codes = _codes(scene)
+    for rank, ending in codes.items():
         by.setdefault(signal_of(ending.code or 0) or 0, set()).add(rank)
     everybody = set(scene.case.people.ranks())
-    return next((frozenset(ranks) for signal, ranks in by.items() if signal in _FAULTS and len(ranks) > 1 and ranks >= everybody),
+    alike = (_ABORTED, *_FAULTS) if _mute_at_once(scene, codes) else _FAULTS
+    return next((frozenset(ranks) for signal, ranks in by.items() if signal in alike and len(ranks) > 1 and ranks >= everybody),
                 frozenset())  # fmt: skip
+
+
+def aborted(scene: Scene, ranks: Collection[int]) -> bool:
+    """Return whether any of some ranks is known to have aborted itself."""
+    return any(signal_of(ending.code or 0) == _ABORTED for rank, ending in _codes(scene).items() if rank in ranks)
+
+
+def _mute_at_once(scene: Scene, codes: Mapping[int, Ending]) -> bool:
+    """Return whether ranks ended in the same second, as far as it is told, and none of them says a word of its own of a failure."""
+    times = [ending.time for ending in codes.values() if ending.time is not None]
+    own = any(event.rank is not None and event.hit.about is None and event.role in ("root", "cascade")
+              and not event.id.startswith(("exit.", "end.")) for event in scene.failing)  # fmt: skip
+    return not own and max(times, default=0.0) - min(times, default=0.0) < AT_ONCE
 
 
 def _left_over(scene: Scene, asked: Mapping[int, tuple[str, tuple[Quote, ...]]]) -> Iterator[Vote]:

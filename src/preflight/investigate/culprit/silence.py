@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 
+from preflight.investigate.case.excerpts import is_excerpt
 from preflight.investigate.culprit.exit_code import stopped
 from preflight.investigate.culprit.sizes import got_too_much
 from preflight.investigate.culprit.vote import Scene, Vote
@@ -13,8 +14,6 @@ _BESIDE_A_CAUSE = 0.4
 _CUT_SHORT = 0.4
 _FOLDED = "benign.ray-repeated"
 _NOT_COLLECTED = 0.35
-_OF_WHOLE_LOGS = ("elastic.", "end.", "exit.")
-"""What launchers say, and tell of ends."""
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
@@ -79,22 +78,10 @@ def having_lines(scene: Scene) -> frozenset[int]:
 def missing_ranks(scene: Scene) -> list[int]:
     """Return the ranks that must be there and have no line of their own, where most have; in an excerpt nobody must have one."""
     speaking, everybody = _files(scene), set(scene.case.people.ranks())
-    if _folded(scene) or _excerpt(scene, {file for file, _ in speaking.values()}):
+    if _folded(scene) or is_excerpt(scene.case, {file for file, _ in speaking.values()}):
         return []
     missing = sorted(everybody - set(speaking) - set(got_too_much(scene)))
     return missing if len(speaking) > 1 and len(missing) <= len(everybody) // 2 else []
-
-
-def _excerpt(scene: Scene, files: Set[int]) -> bool:
-    """Return whether all that ranks say stands in one file, in which no step, no beginning, no end and no launcher is told of."""
-    case = scene.case
-    if len(files) > 1 or case.steps or case.endings:
-        return False
-    whole = (
-        event.id.startswith(_OF_WHOLE_LOGS) or (event.signature is not None and event.signature.marks is not None)
-        for event in case.events
-    )
-    return not any(whole)
 
 
 def _folded(scene: Scene) -> bool:

@@ -30,6 +30,8 @@ SINK = 3.4
 NO_DUMP = 3.0
 # Where more than half of the ranks have none, that says little.
 MOST_LOST = 0.15
+# What watchdogs printed into an excerpt: the line of one more rank may stand beyond it.
+OF_AN_EXCERPT = 0.4
 # Beside such a rank, one that stands still may have stopped because of it: gloo counts a call that failed as finished.
 BESIDE_NO_DUMP = 0.4
 # One that made another call than most at the first difference: 0.9 against 0.02.
@@ -56,9 +58,9 @@ class FlightEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def votes_of_flights(
-    flights: Sequence[Flight], *, world_size: int | None = None, files: Iterable[LogFile] = ()
+    flights: Sequence[Flight], *, world_size: int | None = None, files: Iterable[LogFile] = (), partly: bool = False
 ) -> FlightEvidence:
-    """Return what the dumps of the ranks say of each of them."""
+    """Return what the dumps of the ranks say of each of them; ``partly`` says that some of an excerpt were told by lines alone."""
     chosen = by_rank(flights)
     paths = {file.index: file.path for file in files}
     if not chosen:
@@ -73,7 +75,8 @@ def votes_of_flights(
     shares = flow(waits)
     reasons: dict[int, list[Reason]] = {rank: [] for rank in ranks}
     _of_mismatch(strong, chosen, paths, reasons)
-    _of_waiting(waits, shares, chosen, paths, reasons, scale=0.25 if strong and strong.what != "call-site" else 1.0)
+    _of_waiting(waits, shares, chosen, paths, reasons, scale=0.25 if strong and strong.what != "call-site" else 1.0,
+                partly=partly)  # fmt: skip
     evidence = evidence_of(reasons, shares)
     return FlightEvidence(
         ranks=evidence,
@@ -135,6 +138,7 @@ def _of_waiting(
     paths: dict[int, str],
     reasons: dict[int, list[Reason]],
     scale: float,
+    partly: bool = False,
 ) -> None:
     if not shares:
         return
@@ -149,17 +153,26 @@ def _of_waiting(
             if wait.behind or wait.elsewhere:
                 text = f"it waits in {call} for {ranks_written(wait.behind or wait.elsewhere)}"
                 quotes = _quote(rank, chosen, paths, f"{call}: {wait.call.state if wait.call else ''}")
-                reasons[rank].append(Reason(text=text, weight=VICTIM * scale, quotes=quotes))
+                guessed = partly and all(waits[one].end == "no-dump" for one in wait.behind or wait.elsewhere)
+                weight = round(VICTIM * scale * (OF_AN_EXCERPT if guessed else 1.0), 3)
+                reasons[rank].append(Reason(text=text, weight=weight, quotes=quotes))
             continue
         weight, text = _end(wait, share, waits, call)
         if few and wait.end == "no-dump":
             weight, text = weight * MOST_LOST, f"{text}; but so did most ranks: their dumps may not have been collected"
+        if partly and wait.end == "no-dump":
+            weight, text = weight * OF_AN_EXCERPT, f"no word of its watchdog is here, as of others; {ends_of(share)}"
         if wait.end == "idle" and lost >= 0.999 * share:
             weight, text = weight * BESIDE_NO_DUMP, f"{text}; it may have stopped because of a rank that wrote no dump"
         # Several ends share the waiting: each is as suspect as one alone would be, weighed by its part of the largest.
         part = (share / most) ** 0.5 if wait.end != "all-arrived" else 1.0
         quotes = _quote(rank, chosen, paths, f"{call or 'no unfinished call'}")
         reasons[rank].append(Reason(text=text, weight=round(weight * part * scale, 3), quotes=quotes))
+
+
+def ends_of(share: float) -> str:
+    """Return in words how much of the waiting ends at a rank."""
+    return f"the waiting of {format_share(share)} of the waiting ranks ends at it"
 
 
 def _end(wait: Wait, share: float, waits: dict[int, Wait], call: str) -> tuple[float, str]:
@@ -171,7 +184,7 @@ def _end(wait: Wait, share: float, waits: dict[int, Wait], call: str) -> tuple[f
         if waiting
         else "nobody waits for it directly"
     )
-    ends = f"the waiting of {format_share(share)} of the waiting ranks ends at it"
+    ends = ends_of(share)
     if wait.end == "no-dump":
         return NO_DUMP, f"it wrote no dump, and {of_it}; {ends}"
     if wait.end == "device":
