@@ -67,6 +67,52 @@ def test_the_member_of_a_group_that_went_past_its_call_is_named(
     assert (told.ranks, told.one_of) == (culprit, len(culprit) > 1)
 
 
+def test_groups_of_another_direction_tell_in_which_one_a_group_lies(tmp_path: Path) -> None:
+    waits = {
+        1: (120, "dist.all_gather(parts, part, group=group)"),
+        3: (140, "dist.all_reduce(grad, group=dp)"),
+        5: (140, "dist.all_reduce(grad, group=dp)"),
+    }
+    logs = {}
+    for rank in range(6):
+        line, code = waits.get(rank, (171, "dist.barrier()"))
+        logs[rank] = log(steps=9, line=line, code=code, last=RECV)
+    assert judged(tmp_path, logs).culprit.ranks == (0,)  # 4 is as far, but not where groups of every second rank are
+
+
+def test_a_group_that_a_condition_chooses_has_no_direction(tmp_path: Path) -> None:
+    logs = reduced("tp if late else dp", (1,), 4)
+    assert judged(tmp_path, logs).culprit.ranks == (0, 3)
+
+
+def test_who_called_something_else_is_named_and_not_who_found_it_gone(tmp_path: Path) -> None:
+    logs = {
+        rank: log(steps=9, line=150, code="dist.broadcast(x, 0)", last=RECV if rank else CLOSED) for rank in (0, 2, 3)
+    }
+    logs[1] = log(steps=9, line=140, code="dist.all_reduce(x)", last=RECV)
+    assert judged(tmp_path, logs).culprit.ranks == (1,)
+
+
+def test_the_neighbour_of_the_one_stage_that_is_left_in_an_exchange_went_past_it(tmp_path: Path) -> None:
+    logs = {rank: log(steps=9, line=171, code="dist.all_reduce(loss)", last=RECV) for rank in (1, 2, 3)}
+    logs[0] = log(steps=9, line=150, code="for work in dist.batch_isend_irecv(ops): work.wait()", last=CLOSED)
+    assert judged(tmp_path, logs).culprit.ranks == (1,)
+
+
+def test_an_end_without_a_word_at_a_place_of_which_no_rank_is_told(tmp_path: Path) -> None:
+    """Of the places of which a launcher tells alone, one says its rank nowhere; all others count from nought."""
+    text = "".join(
+        f"[default{rank}]:stage {rank} is up\n[default{rank}]:sent {step} of {rank}\n"
+        for step in range(3)
+        for rank in range(4)
+    )
+    for rank in (0, 1, 3):
+        raised = log(steps=1, line=150, code="work.wait()", last=RECV).splitlines()
+        text += "".join(f"[default{rank}]:[rank{rank}]: {line}\n" for line in raised)
+    (tmp_path / "log.txt").write_text(text, encoding="utf-8")
+    assert diagnose([str(tmp_path / "log.txt")]).incident.culprit.ranks == (2,)
+
+
 def test_who_is_behind_since_another_left_out_a_call_is_no_suspect(tmp_path: Path) -> None:
     incident = judged(tmp_path, reduced("dp", (1,), 4, steps=10))
     assert incident.culprit.ranks == (3,)
@@ -131,3 +177,13 @@ def test_who_hands_over_more_than_is_asked_for_is_named_and_the_sizes_are_the_sy
     assert incident.culprit.ranks == (1,)
     assert incident.culprit.confidence <= 0.5
     assert incident.signature == "network.invalid-gloo-scalar"
+
+
+@pytest.mark.parametrize(("reset", "culprit"), [(1, 1), (3, 3), (None, 1)])
+def test_who_finds_its_connection_reset_handed_over_what_was_too_much(
+    tmp_path: Path, reset: int | None, culprit: int
+) -> None:
+    code = "for work in dist.batch_isend_irecv(ops): work.wait()"
+    logs = {rank: log(steps=9, line=150, code=code, last=RESET if rank == reset else CLOSED) for rank in (0, 1, 3)}
+    logs[2] = log(steps=9, line=1, code="", last="").partition("Traceback")[0] + TOO_MUCH + "\n"
+    assert judged(tmp_path, logs).culprit.ranks == (culprit,)

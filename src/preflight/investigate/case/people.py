@@ -39,6 +39,7 @@ class People:
         told = {(who.node or self.file_node(file), who.local_rank) for who, file in spoken}
         self._heard = {(node, local) for node, local in told if node is not None and local is not None}
         self._continue_nodes()
+        self._continue_places({local for node, local in told if node is None and local is not None})
         self._number_one_agent(reading)
         self._number_pods()
         self._number_the_one_left(reading)
@@ -79,6 +80,16 @@ class People:
             base = bases.get(who.node, set())
             if len(base) == 1 and (rank := next(iter(base)) + who.local_rank) >= 0:
                 self._learn(Who(rank, who.node, who.local_rank))
+
+    def _continue_places(self, heard: Iterable[int]) -> None:
+        """Give the places that speak their ranks where no node is told and all others that tell theirs count from the same one."""
+        bases = {rank - local for local, ranks in self._locals.items() for rank in ranks}
+        if self.nodes or len(bases) != 1:
+            return
+        base = next(iter(bases))
+        for local in heard:
+            if local not in self._locals and base + local >= 0:
+                self._learn(Who(base + local, None, local))
 
     def _number_one_agent(self, reading: Reading) -> None:
         """Take the local ranks of the only agent that speaks for the ranks, unless something tells of more nodes."""

@@ -71,9 +71,12 @@ def peer_of(one: Stood, rank: int, world: int) -> int | None:
 
 
 def calls_one(one: Stood) -> str:
-    """Return whether the line of a rank sends to one other rank or receives from one: ``send``, ``recv``, or nothing."""
-    ways = {match[1] for match in _CALL.finditer(one.frames[-1].code)}
-    return next(iter(ways)) if len(ways) == 1 else ""
+    """Return whether the line of a rank sends to one other rank or receives from one: ``send``, ``recv``, ``both``, or nothing."""
+    code = one.frames[-1].code
+    ways = {match[1] for match in _CALL.finditer(code)}
+    if len(ways) > 1 or "batch_isend_irecv(" in code:
+        return "both"
+    return next(iter(ways), "")
 
 
 def _arguments(code: str, at: int) -> list[str]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from preflight.investigate.case.case import Event
-from preflight.investigate.culprit.members import group_named, standing
+from preflight.investigate.culprit.members import group_named, left_waiting, standing
 from preflight.investigate.culprit.vote import Scene, Vote, is_wait
 
 FEWEST = 3
@@ -30,6 +30,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
         return
     # Most waited for it, or it alone had waited until its time was up: for a call that no other one came to.
     if len(waited) * 2 < len(stood) and waited != set(others):
+        return
+    if others[0] in left_waiting(scene):
         return
     groups = {group_named(one.frames[-1]) for one in standing_at.values()}
     if len(groups) > 1:

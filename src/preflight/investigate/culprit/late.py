@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.investigate.case.case import Event
+from preflight.investigate.culprit import elsewhere
+from preflight.investigate.culprit.members import left_waiting
 from preflight.investigate.culprit.silence import missing_ranks, silent_ranks
 from preflight.investigate.culprit.vote import Scene, Vote, from_dump, is_wait
 
@@ -36,5 +38,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
         return
     if silent_ranks(scene) or missing_ranks(scene) or any(event.id == "elastic.closing" for event in scene.failing):
         return  # where an agent stops the rest, those beside the first one that it stops find their connections gone, too
+    if late[0] in left_waiting(scene) or any(vote.rank != late[0] for vote in elsewhere.votes(scene)):
+        return  # it had not come late: it was held up, or another one was in a call of its own
     yield Vote(kind="late", rank=late[0], quotes=(scene.case.quote(first[late[0]].hit),),
                text=f"found the connection gone where {len(waited)} others had waited for it in vain")  # fmt: skip

@@ -16,14 +16,26 @@ from preflight.investigate.culprit.vote import Scene, Vote, from_dump
 from preflight.investigate.flight.frames import is_own
 from preflight.vocabulary.log import Frame
 
-_GROUP = re.compile(r"\b(?:process_)?group ?= ?([\w.\[\]()\"']+)")
+_GROUP = re.compile(r"\b(?:process_)?group ?= ?([\w.\[\]\"']+)( if )?")
 _WORLD = re.compile(r"(?i)^none\b|world")
 _INNER = re.compile(r"(?i)(?:^|[^a-z])(?:tp|mp|sp|cp|rows?|inner|intra|tensor|model|local|shard)(?![a-z])|^tp")
 _OUTER = re.compile(
     r"(?i)(?:^|[^a-z])(?:dp|ddp|col|cols|columns?|outer|inter|data|replica|replicate|cross)(?![a-z])|^dp"
 )
 """What programs call groups of neighbours, and groups of ranks that are as far from each other as may be."""
+_PAIR = re.compile(r"\b(?:batch_isend_irecv|i?send|i?recv)\(")
+EITHER = "either"
+"""What is told of a group that a condition on the line chooses."""
 ONE_OF_TWO = 0.5
+FEW = 2
+
+
+class Mesh(msgspec.Struct, frozen=True, kw_only=True):
+    """Groups of so many ranks at such a distance, and the rank that is missing among those of one group that wait."""
+
+    distance: int
+    size: int
+    missing: int
 
 
 class Stood(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,15 +71,20 @@ def left_out(scene: Scene) -> dict[int, tuple[tuple[int, ...], Stood]]:
     world, stood = scene.case.people.world or 0, standing(scene)
     if set(stood) != set(range(world)) or any(event.rank is not None for event in scene.roots()):
         return {}
-    for place in dict.fromkeys(one.place for one in stood.values()):
-        waiting = tuple(sorted(rank for rank, one in stood.items() if one.place == place))
-        name = group_named(stood[waiting[0]].frames[-1])
-        if not name or len(waiting) == world:
-            continue
+    at: dict[tuple[str, int | None], list[int]] = {}
+    for rank in sorted(stood):
+        at.setdefault(stood[rank].place, []).append(rank)
+    names = {place: group_named(stood[waiting[0]].frames[-1]) for place, waiting in at.items()}
+    meshes = {place: _meshes(waiting, world) for place, waiting in at.items() if names[place]}
+    for place, waiting in at.items():
         further = {rank for rank in stood if all(further_on(scene, stood, rank, one) for one in waiting)}
-        missing = _missing(waiting, world, name) & further
-        if 0 < len(missing) <= 2:
-            return dict.fromkeys(sorted(missing), (waiting, stood[waiting[0]]))
+        if place in meshes:
+            beside = [one for other, found in meshes.items() if other != place for one in _by_name(found, names[other])]
+            may = _missing(meshes[place], beside, names[place]) & further
+        else:
+            may = _partner(stood, waiting, world) if len(further) == world - 1 else set()
+        if 0 < len(may) <= FEW:
+            return dict.fromkeys(sorted(may), (tuple(waiting), stood[waiting[0]]))
     return {}
 
 
@@ -88,6 +105,8 @@ def standing(scene: Scene) -> dict[int, Stood]:
 def group_named(frame: Frame) -> str:
     """Return the group of some ranks that a call names; empty where it names none, or that of all ranks."""
     named = _GROUP.search(frame.code)
+    if named is not None and named[2]:
+        return EITHER
     return "" if named is None or _WORLD.search(named[1]) else named[1]
 
 
@@ -110,9 +129,9 @@ def _last_step(scene: Scene, rank: int) -> int | None:
                default=None)  # fmt: skip
 
 
-def _missing(waiting: Sequence[int], world: int, name: str) -> set[int]:
-    """Return who may be the one that is missing among these, in groups of a mesh; its name may tell in which direction it lies."""
-    found: dict[int, set[int]] = {}
+def _meshes(waiting: Sequence[int], world: int) -> list[Mesh]:
+    """Return the meshes of which one group has all of these as members, and one rank beside them."""
+    found = []
     for distance in range(1, world):
         for size in range(2, world // distance + 1):
             if world % (distance * size) or size == world:  # that of all ranks is no group of some
@@ -121,8 +140,35 @@ def _missing(waiting: Sequence[int], world: int, name: str) -> set[int]:
             base = first - first // distance % size * distance
             group = {base + distance * place for place in range(size)}
             if set(waiting) < group and len(group) == len(waiting) + 1:
-                found.setdefault(distance, set()).update(group - set(waiting))
+                found.append(Mesh(distance=distance, size=size, missing=next(iter(group - set(waiting)))))
+    return found
+
+
+def _missing(meshes: Sequence[Mesh], beside: Sequence[Mesh], name: str) -> set[int]:
+    """Return who may be missing in the groups of these meshes; groups in which others wait are of another direction, which has to fit."""
+    fit = [one for one in meshes if not beside or any(_fit(one, other) for other in beside)]
+    return {one.missing for one in _by_name(fit, name)}
+
+
+def _by_name(meshes: Sequence[Mesh], name: str) -> Sequence[Mesh]:
+    """Return those of the meshes that lie in the direction that the name of a group tells; all where it tells none."""
+    distances = [one.distance for one in meshes]
     inner, outer = bool(_INNER.search(name)), bool(_OUTER.search(name))
-    if inner != outer and len(found) > 1:
-        return found[min(found) if inner else max(found)]
-    return {rank for ranks in found.values() for rank in ranks}
+    if inner == outer or not distances:
+        return meshes
+    return [one for one in meshes if one.distance == (min(distances) if inner else max(distances))]
+
+
+def _fit(one: Mesh, other: Mesh) -> bool:
+    """Return whether two meshes can be directions of one: a step of the outer one is over whole groups of the inner one."""
+    inner, outer = sorted((one, other), key=lambda mesh: mesh.distance)
+    return outer.distance % (inner.distance * inner.size) == 0
+
+
+def _partner(stood: Mapping[int, Stood], waiting: Sequence[int], world: int) -> set[int]:
+    """Return the neighbours of the only rank that waits in a call of one to another, where all others are in calls of all."""
+    if len(waiting) > 1 or any(
+        bool(_PAIR.search(one.frames[-1].code)) != (rank in waiting) for rank, one in stood.items()
+    ):
+        return set()
+    return {waiting[0] - 1, waiting[0] + 1} & set(range(world))

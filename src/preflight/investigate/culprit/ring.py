@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.investigate.case.case import Event
-from preflight.investigate.culprit.members import left_out
+from preflight.investigate.culprit.members import left_out, left_waiting
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.investigate.flight.frames import own_frame
 from preflight.vocabulary.log import Raised
@@ -39,6 +39,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
     if world < FEWEST or len(senders) != 1:
         return
     suspect = (senders[0] - 1) % world
+    if suspect in left_waiting(scene):
+        return
     others = {place for rank, place in stood.items() if rank != suspect}
     event, _ = waits[senders[0]]
     quotes = (scene.case.quote(event.hit),)

@@ -18,6 +18,7 @@ OTHER_CALLS = 4
 OF_BOTH = 0.75
 OF_ONE_AMONG_OTHERS = 0.25
 """What is left of it for the one that got too much, where the other one is known to have been in a call of its own."""
+RESET = "network.gloo-peer-reset"
 OF_ONE_THAT_HANDS_OVER = 1.5
 """Who receives from one other rank asks for what both have agreed on; what is handed over was worked out."""
 
@@ -64,18 +65,19 @@ def got_too_much(scene: Scene) -> dict[int, Event]:
 
 
 def _hands_over(scene: Scene, rank: int) -> int | None:
-    """Return who sends to a rank, where all who tell stood in calls of one to another and leave one who may have done so.
+    """Return who sends to a rank, where all who tell stood in calls of one to another.
 
-    Who waits to receive from that rank was not about to send to it.
+    Who waits to receive from that rank was not about to send to it; and what the one that ended had not read yet resets the
+    connection of who sent it, while others find theirs closed. Of two that may have, it is the one before, as stages hand on.
     """
     world, stood = scene.case.people.world or 0, standing(scene)
     if not stood or not all(calls_one(one) for one in stood.values()):
         return None
     named = {who: calls_one(one) for who, one in stood.items() if peer_of(one, who, world) == rank}
-    senders = {who for who, way in named.items() if way == "send"}
-    beside = {rank - 1, rank + 1} & set(range(world)) - set(named)
-    may = senders or beside
-    return next(iter(may)) if len(may) == 1 else None
+    beside = {rank - 1, rank + 1} & set(range(world)) - {who for who, way in named.items() if way == "recv"}
+    may = {who for who, way in named.items() if way == "send"} or beside
+    reset = {who for who in may if who in stood and stood[who].event.id == RESET}
+    return min(reset or may, default=None)
 
 
 def _gathers(scene: Scene) -> bool:
