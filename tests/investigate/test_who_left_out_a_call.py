@@ -80,6 +80,15 @@ def test_groups_of_another_direction_tell_in_which_one_a_group_lies(tmp_path: Pa
     assert judged(tmp_path, logs).culprit.ranks == (0,)  # 4 is as far, but not where groups of every second rank are
 
 
+@pytest.mark.parametrize(("line", "culprit"), [(190, (1,)), (120, (0, 3))])
+def test_who_had_come_further_than_a_call_of_all_ranks_left_it_out(
+    tmp_path: Path, line: int, culprit: tuple[int, ...]
+) -> None:
+    logs = {rank: log(steps=9, line=150, code="dist.all_gather_object(all, mine)", last=RECV) for rank in (0, 2, 3)}
+    logs[1] = log(steps=9, line=line, code="dist.all_reduce(grad, group=learners)", last=RECV)
+    assert judged(tmp_path, logs).culprit.ranks == culprit
+
+
 def test_a_group_that_a_condition_chooses_has_no_direction(tmp_path: Path) -> None:
     logs = reduced("tp if late else dp", (1,), 4)
     assert judged(tmp_path, logs).culprit.ranks == (0, 3)
