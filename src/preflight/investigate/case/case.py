@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -18,6 +18,9 @@ from preflight.investigate.stacks.grouping import StackEvidence
 from preflight.vocabulary.incident import Clock, Quote
 from preflight.vocabulary.log import DATED, Ending, Hit, LogFile, NodeEvent, Place, Raised, Reading, StepLine
 from preflight.vocabulary.signature import Category, Role, Signature
+
+if TYPE_CHECKING:
+    from preflight.investigate.culprit.members import Stood
 
 _Told = TypeVar("_Told")
 
@@ -87,6 +90,7 @@ class Case:
         self.steps: tuple[StepLine, ...] = reading.steps
         self.every_step: tuple[StepLine, ...] = reading.steps
         self.speaking: dict[int, tuple[int, int]] | None = None
+        self.left_out: dict[int, tuple[tuple[int, ...], Stood]] | None = None
         self.endings: tuple[Ending, ...] = without_passed(without_stopped(reading), reading)
         self._stretches: dict[tuple[int | None, int], tuple[list[int], list[int]]] = {}
 

@@ -11,6 +11,7 @@ from preflight.investigate.culprit.groups import NEARLY_ALL, Group, groups_of
 from preflight.investigate.culprit.vote import Scene, Vote, before, from_dump, is_wait
 
 OF_MUTE_ABORTS = 0.4
+"""What it says that all aborted at once: watchdogs do so on all ranks, whoever it was for whom they waited."""
 
 
 def votes(scene: Scene) -> Iterator[Vote]:

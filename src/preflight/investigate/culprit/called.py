@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from preflight.investigate.culprit.members import Stood, further_on, standing
+from preflight.investigate.culprit.members import Stood, further_on, last_steps, standing
 from preflight.investigate.culprit.vote import Scene, Vote, is_wait
 
 _CALL = re.compile(r"\bi?(recv|send)\(")
@@ -27,8 +27,9 @@ def votes(scene: Scene) -> Iterator[Vote]:
     waits = {rank: peer for rank, one in waited.items() if (peer := peer_of(one, rank, world)) is not None}
     if not waits or any(event.rank is not None for event in scene.roots()):
         return
+    steps = last_steps(scene)
     for rank, peer in waits.items():
-        if waits.get(peer) == rank and further_on(scene, stood, rank, peer):
+        if waits.get(peer) == rank and further_on(stood, steps, rank, peer):
             path, line = stood[peer].place
             yield Vote(kind="went-past", rank=rank, quotes=(scene.case.quote(stood[rank].event.hit),),
                        text=f"went past what rank {peer} waited for at {path}:{line}, and they waited for each other")  # fmt: skip

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from preflight.investigate.case.case import Event
-from preflight.investigate.culprit.members import further_on, group_named, left_waiting, standing
+from preflight.investigate.culprit.members import further_on, group_named, last_steps, left_waiting, standing
 from preflight.investigate.culprit.vote import Scene, Vote, is_wait
 
 FEWEST = 3
@@ -36,7 +36,9 @@ def votes(scene: Scene) -> Iterator[Vote]:
     groups = {group_named(one.frames[-1]) for one in standing_at.values()}
     usual = next(rank for rank in stood if rank != others[0])
     # Who had come further went past a call of all ranks, whatever the group is in whose call it was then.
-    past = not group_named(standing_at[usual].frames[-1]) and further_on(scene, standing_at, others[0], usual)
+    past = not group_named(standing_at[usual].frames[-1]) and further_on(
+        standing_at, last_steps(scene), others[0], usual
+    )
     if len(groups) > 1 and not past:
         return
     event, (path, line) = stood[others[0]]

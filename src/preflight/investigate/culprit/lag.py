@@ -23,7 +23,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
         return
     silent = set(silent_ranks(scene))
     usual = sorted(step for step, _, _ in last.values())[len(last) // 2]
-    behind = [rank for rank, (step, _, _) in last.items() if step < usual and rank not in left_waiting(scene)]
+    held_up = left_waiting(scene)
+    behind = [rank for rank, (step, _, _) in last.items() if step < usual and rank not in held_up]
     if not behind or len(behind) > len(last) // 3:
         return
     for rank in behind:

@@ -68,21 +68,28 @@ def left_waiting(scene: Scene) -> frozenset[int]:
 
 def left_out(scene: Scene) -> dict[int, tuple[tuple[int, ...], Stood]]:
     """Return the one or two ranks that may have left out a call, with those that wait in it; all ranks have to tell where they stood."""
+    if scene.case.left_out is None:
+        scene.case.left_out = _left_out(scene)
+    return scene.case.left_out
+
+
+def _left_out(scene: Scene) -> dict[int, tuple[tuple[int, ...], Stood]]:
     world, stood = scene.case.people.world or 0, standing(scene)
-    if set(stood) != set(range(world)) or any(event.rank is not None for event in scene.roots()):
+    if len(stood) != world or set(stood) != set(range(world)) or any(event.rank is not None for event in scene.roots()):
         return {}
     at: dict[tuple[str, int | None], list[int]] = {}
     for rank in sorted(stood):
         at.setdefault(stood[rank].place, []).append(rank)
     names = {place: group_named(stood[waiting[0]].frames[-1]) for place, waiting in at.items()}
     meshes = {place: _meshes(waiting, world) for place, waiting in at.items() if names[place]}
+    steps = last_steps(scene)
     for place, waiting in at.items():
-        further = {rank for rank in stood if all(further_on(scene, stood, rank, one) for one in waiting)}
         if place in meshes:
             beside = [one for other, found in meshes.items() if other != place for one in _by_name(found, names[other])]
-            may = _missing(meshes[place], beside, names[place]) & further
+            may = _missing(meshes[place], beside, names[place])
         else:
-            may = _partner(stood, waiting, world) if len(further) == world - 1 else set()
+            may = _partner(stood, waiting, world, steps)
+        may = {rank for rank in may if all(further_on(stood, steps, rank, one) for one in waiting)}
         if 0 < len(may) <= FEW:
             return dict.fromkeys(sorted(may), (tuple(waiting), stood[waiting[0]]))
     return {}
@@ -110,11 +117,10 @@ def group_named(frame: Frame) -> str:
     return "" if named is None or _WORLD.search(named[1]) else named[1]
 
 
-def further_on(scene: Scene, stood: Mapping[int, Stood], rank: int, other: int) -> bool:
+def further_on(stood: Mapping[int, Stood], steps: Mapping[int, int], rank: int, other: int) -> bool:
     """Return whether one rank had come further in the program than another: to a later step, or in the same one to a later line."""
-    steps = {one: _last_step(scene, one) for one in (rank, other)}
-    if None not in steps.values() and steps[rank] != steps[other]:
-        return (steps[rank] or 0) > (steps[other] or 0)
+    if rank in steps and other in steps and steps[rank] != steps[other]:
+        return steps[rank] > steps[other]
     for mine, theirs in zip(stood[rank].frames, stood[other].frames, strict=False):
         if (mine.path, mine.function) != (theirs.path, theirs.function):
             return False
@@ -123,24 +129,27 @@ def further_on(scene: Scene, stood: Mapping[int, Stood], rank: int, other: int) 
     return False
 
 
-def _last_step(scene: Scene, rank: int) -> int | None:
-    case = scene.case
-    return max((one.step for one in case.steps if one.step is not None and case.people.rank_of(one.who, one.file) == rank),
-               default=None)  # fmt: skip
+def last_steps(scene: Scene) -> dict[int, int]:
+    """Return the last step that each rank tells."""
+    last: dict[int, int] = {}
+    for one in scene.case.steps:
+        rank = scene.case.people.rank_of(one.who, one.file)
+        if rank is not None and one.step is not None:
+            last[rank] = max(one.step, last.get(rank, one.step))
+    return last
 
 
 def _meshes(waiting: Sequence[int], world: int) -> list[Mesh]:
     """Return the meshes of which one group has all of these as members, and one rank beside them."""
+    size, first = len(waiting) + 1, waiting[0]
+    if size == world or world % size:  # that of all ranks is no group of some
+        return []
     found = []
-    for distance in range(1, world):
-        for size in range(2, world // distance + 1):
-            if world % (distance * size) or size == world:  # that of all ranks is no group of some
-                continue
-            first = waiting[0]
-            base = first - first // distance % size * distance
-            group = {base + distance * place for place in range(size)}
-            if set(waiting) < group and len(group) == len(waiting) + 1:
-                found.append(Mesh(distance=distance, size=size, missing=next(iter(group - set(waiting)))))
+    for distance in (one for one in range(1, world // size + 1) if world % (one * size) == 0):
+        base = first - first // distance % size * distance
+        group = {base + distance * place for place in range(size)}
+        if set(waiting) < group:
+            found.append(Mesh(distance=distance, size=size, missing=next(iter(group - set(waiting)))))
     return found
 
 
@@ -165,10 +174,12 @@ def _fit(one: Mesh, other: Mesh) -> bool:
     return outer.distance % (inner.distance * inner.size) == 0
 
 
-def _partner(stood: Mapping[int, Stood], waiting: Sequence[int], world: int) -> set[int]:
-    """Return the neighbours of the only rank that waits in a call of one to another, where all others are in calls of all."""
-    if len(waiting) > 1 or any(
-        bool(_PAIR.search(one.frames[-1].code)) != (rank in waiting) for rank, one in stood.items()
-    ):
+def _partner(stood: Mapping[int, Stood], waiting: Sequence[int], world: int, steps: Mapping[int, int]) -> set[int]:
+    """Return the neighbours of the only rank that waits in a call of one to another, where all others have come to calls of all."""
+    mine = waiting[0]
+    others = [rank for rank in stood if rank != mine]
+    if len(waiting) > 1 or not _PAIR.search(stood[mine].frames[-1].code):
         return set()
-    return {waiting[0] - 1, waiting[0] + 1} & set(range(world))
+    if any(_PAIR.search(stood[rank].frames[-1].code) or not further_on(stood, steps, rank, mine) for rank in others):
+        return set()
+    return {mine - 1, mine + 1} & set(range(world))

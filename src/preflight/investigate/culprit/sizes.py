@@ -18,9 +18,9 @@ OTHER_CALLS = 4
 OF_BOTH = 0.75
 OF_ONE_AMONG_OTHERS = 0.25
 """What is left of it for the one that got too much, where the other one is known to have been in a call of its own."""
-RESET = "network.gloo-peer-reset"
 OF_ONE_THAT_HANDS_OVER = 1.5
 """Who receives from one other rank asks for what both have agreed on; what is handed over was worked out."""
+RESET = "network.gloo-peer-reset"
 
 
 def votes(scene: Scene) -> Iterator[Vote]:

@@ -60,7 +60,7 @@ class FlightEvidence(msgspec.Struct, frozen=True, kw_only=True):
 def votes_of_flights(
     flights: Sequence[Flight], *, world_size: int | None = None, files: Iterable[LogFile] = (), partly: bool = False
 ) -> FlightEvidence:
-    """Return what the dumps of the ranks say of each of them; ``partly`` says that some of an excerpt were told by lines alone."""
+    """Return what the dumps of the ranks say of each of them; ``partly`` says that lines of an excerpt are all that there is."""
     chosen = by_rank(flights)
     paths = {file.index: file.path for file in files}
     if not chosen:
