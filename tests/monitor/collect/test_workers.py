@@ -27,6 +27,8 @@ PROGRAM = """
 import random, sys
 import torch
 
+torch.manual_seed(4)  # a worker that is started anew comes by here, too
+
 class Drawn(torch.utils.data.Dataset):
     def __len__(self):
         return 12
@@ -62,6 +64,7 @@ def test_workers_leave_their_seeds_in_files_of_their_own(tmp_path: Path, method:
     rows = _rows(folder)
     seeds = {row["worker"]: row for row in rows["seed"]}
     assert set(seeds) == {0, 1}
+    assert sorted(path.name.partition("-")[0] for path in folder.glob("*.trace")) == ["rank", "worker", "worker"]
     assert seeds[0]["torch"] != seeds[1]["torch"]
     assert seeds[0]["python"] != seeds[1]["python"]
     assert [row["bits"] is not None for row in rows["batch"] if row["loader"] == "loader0"] == [True] * 4

@@ -349,3 +349,47 @@ def test_a_segment_of_a_newer_format_is_refused(folder: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"PFB1", b"PFB2"))
     with pytest.raises(TraceError, match="format 2"):
         list(TraceFolder(folder).poll())
+
+
+def test_a_process_that_only_helps_is_no_rank(folder: Path) -> None:
+    """A script that starts its ranks itself, and a pool that evaluates, each with rows of their own."""
+
+    def helper(pid: int, parent: int, *more: tuple[str, tuple[object, ...]]) -> None:
+        rows = [("begin", begin(0, 0, 1, pid, parent=parent)), ("call", call(1, i=0, name="seed"))]
+        write(folder, f"rank-00000.{pid}.trace", [*rows, *more])
+
+    done = [row("iteration", q=90, i=3, s=4)]
+    path = rank(folder, 0, 1, pid=100, parent=7)
+    path.write_bytes(path.read_bytes() + block(payload(done)))
+    helper(7, 1, ("end", end(9, 0)))
+    helper(200, 100)
+    assert _said(folder) == []
+    trace = TraceFolder(folder)
+    list(trace.poll())
+    assert {process.pid: (process.aside, process.attempt) for process in trace.processes} == {
+        7: (True, 0),
+        100: (False, 0),
+        200: (True, 0),
+    }
+    helper(7, 1, ("end", end(9, 0, how="exception", error="ProcessRaisedException: x")))
+    helper(300, 8)
+    assert [text for _, text in _said(folder)] == [
+        "process 7, which trains nothing ended with ProcessRaisedException: x in iteration 0",
+        "rank 0, start 2 stopped without a word: it was killed, or could not write; the last iteration that was recorded is 0",
+    ]
+
+
+def test_a_rank_that_died_before_its_first_iteration_is_no_helper(folder: Path) -> None:
+    """Its launcher trained nothing, or something of another world."""
+    for number in range(2):
+        path = rank(folder, number, 2, pid=100 + number, parent=7, iterations=4 if number else 0)
+        if number:
+            path.write_bytes(path.read_bytes() + block(payload([row("iteration", q=90, i=3, s=4)])))
+    write(
+        folder,
+        "rank-00000.7.trace",
+        [("begin", begin(0, 0, 1, 7)), row("iteration", q=8, i=0, s=1), ("end", end(9, 0))],
+    )
+    assert [text for _, text in _said(folder)] == [
+        "rank 0 ended before its first iteration, and another rank reached 3"
+    ]

@@ -204,6 +204,6 @@ class Loaders:
     def _worker(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         """A worker process begins: it tells its seeds at its first sample, when the person's own seeding is done."""
         recorder = self.recorder
-        recorder.role = "worker"
+        recorder.becomes_worker()
         tell_of(recorder, self._seats_now, self._loops_begun <= _TOLD_LOOPS)
         return None

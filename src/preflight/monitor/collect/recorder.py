@@ -14,6 +14,7 @@ from itertools import count
 from types import CodeType
 from typing import Any, Protocol
 
+from .early import Early, preparing
 from .entry import Entry, Thread, Work
 from .iterations import Iterations
 from .late import Late, Rows
@@ -103,6 +104,7 @@ class Recorder(Iterations):
         self._needs = frozenset(settings.needs)
         self._open_sink = open_sink
         self._sink: Sink | None = None
+        self._early = Early()
         self._troubles: dict[str, int] = {}
         self._late = Late(self)
         self._inherited: list[Any] = []
@@ -165,17 +167,27 @@ class Recorder(Iterations):
         """Hand a row to the writer; the file is opened at the first one."""
         if self._pid != _process:
             return
-        if self._sink is None:
-            self._sink = self._open_sink(self)
-        self._sink.put(kind, row)
+        (self._sink or self._opened()).put(kind, row)
 
     def put_all(self, kind: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Hand several rows of one kind to the writer."""
         if not rows or self._pid != _process:
             return
-        if self._sink is None:
-            self._sink = self._open_sink(self)
-        self._sink.put_all(kind, rows)
+        (self._sink or self._opened()).put_all(kind, rows)
+
+    def _opened(self) -> Sink | Early:
+        """What takes rows where no file is open yet: it is opened now, unless the process is still being set up."""
+        if preparing():
+            return self._early
+        self._sink = self._open_sink(self)
+        for kind, row in self._early.taken():
+            self._sink.put(kind, row)
+        return self._sink
+
+    def becomes_worker(self) -> None:
+        """Note that this process loads samples for another: what its module did while it was set up tells nothing."""
+        self.role = "worker"
+        self._early.taken()
 
     def may_copy(self) -> bool:
         """Whether a row may hold a copy of a batch, of which the writer takes the fingerprints."""
@@ -309,6 +321,7 @@ class Recorder(Iterations):
         self._pid = _process
         self._forked = True
         self._sink = None
+        self._early = Early()
         # What waited for a device is kept, though never asked: to give pinned memory back would end a child.
         self._inherited.append((self._late, self.on_device))
         self._late, self.on_device = Late(self), []

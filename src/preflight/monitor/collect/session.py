@@ -147,6 +147,7 @@ class Session:
         name = f"{word}-{self._rank():05d}.{os.getpid()}.trace"
         sink = Writer(os.path.join(recorder.settings.folder, name), recorder.settings.flush)
         sink.put("begin", self._first_row())
+        sink.flush()  # a helper may be ended before the writer comes to it, and who it was is then still known
         self.opened()
         return sink
 
@@ -177,7 +178,7 @@ class Session:
             _number("LOCAL_RANK", 0),
             world,
             os.getpid(),
-            os.getppid(),
+            _parent(),
             host,
             platform.python_version(),
             str(recorder.torch.__version__),
@@ -185,6 +186,13 @@ class Session:
             self._directory,
             VERSION,
         )
+
+
+def _parent() -> int:
+    """The process that wanted this one: a server that forks for ``multiprocessing`` only carries that out."""
+    process = sys.modules.get("multiprocessing.process")
+    above = process.parent_process() if process is not None else None
+    return int(above.pid) if above is not None and above.pid is not None else os.getppid()
 
 
 def _number(variable: str, otherwise: int) -> int:

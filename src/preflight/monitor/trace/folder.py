@@ -141,6 +141,7 @@ class TraceFolder:
             reader.finish()
             self._processes[file].damage = reader.damage
             self._processes[file].finished = True
+        self._together = number_attempts(list(self._processes.values()))
 
     def batches(self, by: Literal["rank", "iteration"] = "rank", kinds: Kinds = None) -> Iterator[Batch]:
         """Yield all batches that are there, from the beginning, whatever ``poll`` gave before.

@@ -45,7 +45,14 @@ def who(process: Process) -> str:
     again = f", start {process.attempt + 1}" if process.attempt else ""
     if process.role == "worker":
         return f"worker {process.pid} of rank {process.rank}{again}"
+    if process.aside:
+        return f"process {process.pid}, which trains nothing,"
     return f"rank {process.rank}{again}"
+
+
+def _trainers(processes: list[Process]) -> list[Process]:
+    """The processes that train, or should: not the workers, and not those that only help."""
+    return [process for process in processes if process.role == "trainer" and not process.aside]
 
 
 def failure_of(process: Process) -> str | None:
@@ -82,7 +89,7 @@ def _is_lost(folder: TraceFolder, process: Process, kind: str) -> bool:
 
 def _absent_ranks(folder: TraceFolder) -> Iterator[TraceGap]:
     """Name the ranks that the latest processes, or the launcher, know of and that have no file."""
-    trainers = [process for process in folder.processes if process.role == "trainer"]
+    trainers = _trainers(folder.processes)
     last = max((process.attempt for process in trainers), default=0)
     worlds = [process.world for process in trainers if process.attempt == last and process.world is not None]
     launched = folder.run.world_size if folder.run is not None else None
@@ -101,8 +108,9 @@ def _failed(processes: list[Process]) -> Iterator[TraceGap]:
         if process.role == "trainer" and error is not None:
             ended.setdefault((process.attempt, " ".join(error.split()).rstrip(": ")), []).append(process)
     for (attempt, error), same in ended.items():
-        ranks = sorted({process.rank for process in same})
+        ranks = sorted({process.rank for process in same if not process.aside})
         whose = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks[:MOST_RANKS]))}"
+        whose = whose if ranks else who(same[0]).rstrip(",")
         more = f" and {len(ranks) - MOST_RANKS} more" if len(ranks) > MOST_RANKS else ""
         last = max(process.iteration for process in same)
         at = f" in iteration {last}" if last >= 0 else ""
@@ -113,8 +121,8 @@ def _failed(processes: list[Process]) -> Iterator[TraceGap]:
 def _signal(folder: TraceFolder, process: Process) -> str | None:
     """Return which signal ended the program, where this is its only rank; None where that is not known."""
     code = None if folder.run is None else folder.run.exit_code
-    trainers = [one for one in folder.processes if one.role == "trainer"]
-    if code is None or code <= SHELL or len(trainers) > 1 or process.role != "trainer":
+    trainers = _trainers(folder.processes)
+    if code is None or code <= SHELL or len(trainers) > 1 or process not in trainers:
         return None
     try:
         return f"the program was ended by {signal.Signals(code - SHELL).name}"
@@ -154,21 +162,22 @@ def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
 
 
 def _left_behind(folder: TraceFolder, process: Process) -> bool:
-    """Whether this is a worker whose trainer came to its end: it ends workers that still wait, with a signal."""
-    if process.role != "worker":
+    """Whether this is a helper whose trainer came to its end: it ends those that still wait, with a signal."""
+    if process.role != "worker" and not process.aside:
         return False
-    ends = [one.end for one in folder.processes if one.role == "trainer" and one.pid == process.parent and one.end]
+    ends = [one.end for one in _trainers(folder.processes) if one.pid == process.parent and one.end]
     return any(_WORKER not in str(end.get("error")) for end in ends)
 
 
 def _shorter(processes: list[Process]) -> Iterator[TraceGap]:
-    trainers = [process for process in processes if process.role == "trainer"]
+    trainers = _trainers(processes)
     for attempt in sorted({process.attempt for process in trainers}):
         same = [process for process in trainers if process.attempt == attempt]
-        furthest = max(process.iteration for process in same)
         for process in same:
+            furthest = max((one.iteration for one in same if one.rank != process.rank), default=-1)
             if process.iteration < furthest and process.end is not None:
-                text = f"{who(process)} ended at iteration {process.iteration}, and another rank reached {furthest}"
+                when = f"at iteration {process.iteration}" if process.iteration >= 0 else "before its first iteration"
+                text = f"{who(process)} ended {when}, and another rank reached {furthest}"
                 yield _gap("shorter", text, process, iteration=process.iteration)
 
 

@@ -28,6 +28,7 @@ class Process:
         rank: Its rank; that of its trainer for a worker.
         pid: Its number in the system. parent: That of the process that started it.
         attempt: 0 for the first process of this rank, 1 for the one after a restart.
+        aside: Whether it only helps the one that trains: started by it, or having started it, and training nothing.
         facts: The columns of its last ``begin`` row.
         end: The columns of its ``end`` row; None where there is none so far.
         iteration: The last iteration seen; -1 before the first.
@@ -48,6 +49,7 @@ class Process:
         self.pid = int(named[3]) if named is not None else -1
         self.parent = -1
         self.attempt = 0
+        self.aside = False
         self.facts: dict[str, Any] = {}
         self.end: dict[str, Any] | None = None
         self.iteration = -1
@@ -74,6 +76,11 @@ class Process:
         """How many ranks it knew of."""
         world = self.facts.get("world")
         return world if type(world) is int else None
+
+    @property
+    def trained(self) -> bool:
+        """Whether an iteration of training came to its end in it."""
+        return self.role == "trainer" and self.rows.get("iteration", 0) > 0
 
     @property
     def offset(self) -> float | None:
@@ -144,11 +151,16 @@ def rows_of(columns: Columns | None) -> list[dict[str, Any]]:
 
 
 def number_attempts(processes: list[Process]) -> list[tuple[Process, Process]]:
-    """Number the processes of each rank in the order of time; return pairs that ran at the same time."""
+    """Number the processes of each rank in the order of time; return pairs that ran at the same time.
+
+    Those that only help are told apart first, and have the number of the one that they help.
+    """
     together: list[tuple[Process, Process]] = []
     trainers: dict[int, list[Process]] = {}
+    helped = _helpers(processes)
     for process in processes:
-        if process.role == "trainer":
+        process.aside = process.file in helped
+        if process.role == "trainer" and not process.aside:
             trainers.setdefault(process.rank, []).append(process)
     for same in trainers.values():
         same.sort(key=lambda process: (process.started() or 0.0, process.file))
@@ -166,7 +178,30 @@ def number_attempts(processes: list[Process]) -> list[tuple[Process, Process]]:
         parent = by_pid.get(process.parent)
         if process.role == "worker" and parent is not None:
             process.attempt = parent.attempt
+        elif process.aside:
+            process.attempt = helped[process.file].attempt
     return together
+
+
+def _helpers(processes: list[Process]) -> dict[str, Process]:
+    """Return processes that say that they are ranks and only help one that trains, by file, with that one.
+
+    A script that starts its ranks itself calls torch before it does; a pool of processes evaluates, or makes samples.
+    None of them trains, and a rank that died before its first iteration does neither: the processes that started it
+    or were started by it are no ranks of its world that train.
+    """
+    trained = {(process.host, process.pid): process for process in processes if process.trained}
+    started = {(process.host, process.parent): process for process in reversed(processes) if process.trained}
+    helped: dict[str, Process] = {}
+    for process in processes:
+        if process.role != "trainer" or process.trained:
+            continue
+        above = trained.get((process.host, process.parent))
+        if above is not None and (above.rank, above.world) == (process.rank, process.world):
+            helped[process.file] = above
+        elif (below := started.get((process.host, process.pid))) is not None:
+            helped[process.file] = below
+    return helped
 
 
 def segments(folder: Path) -> list[Path]:
