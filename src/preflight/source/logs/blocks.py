@@ -7,6 +7,8 @@ import io
 from collections.abc import Callable, Iterator
 from typing import IO, Any, NamedTuple
 
+from preflight.source.logs.wide import Mixed, wide_in
+
 BLOCK = 4 << 20
 OVERLAP = 1 << 16
 """Bytes at the end of a block that the next one begins with, so that what belongs together is seen together."""
@@ -78,7 +80,8 @@ class Opened:
         raw = first or self._some(size)
         if self._decoder is None:
             return raw
-        text = self._decoder(raw, not raw).encode("utf-8", "replace")
+        text = self._decoder(raw, not raw).encode("utf-8", "surrogateescape")
+        self._say_mixed()
         return text or (self.read(size) if raw else b"")
 
     def blocks(self, size: int = BLOCK, line: int = 1, offset: int = 0, until: int | None = None) -> Iterator[Block]:
@@ -93,6 +96,8 @@ class Opened:
         carried = b""
         while True:
             data, ended = self._filled(carried, size)
+            if self._decoder is None and until is None and not self.plain and (wide := wide_in(data)) is not None:
+                data, ended = self._changed(data, wide, ended)
             if not data:
                 return
             own = len(data) if ended else self._owned(data)
@@ -116,6 +121,19 @@ class Opened:
         self._stream.seek(own - len(data), io.SEEK_CUR)
         return b""
 
+    def _changed(self, data: bytes, encoding: str, ended: bool) -> tuple[bytes, bool]:
+        """Go on as a file of which parts are in UTF-16, from a block in which the first of them were met."""
+        self._seekable = False
+        self._decode_as(encoding)
+        assert self._decoder is not None
+        text = self._decoder(data, False) + (self._decoder(b"", True) if ended else "")
+        self._say_mixed()
+        return text.encode("utf-8", "surrogateescape"), ended
+
+    def _say_mixed(self) -> None:
+        if isinstance(self._decoder, Mixed) and self._decoder.parts:
+            self.problem = self.problem or "parts of it are in UTF-16 and others in single bytes; both are read"
+
     def _can_seek(self) -> bool:
         return isinstance(self._stream, (io.BufferedReader, io.FileIO))
 
@@ -138,14 +156,25 @@ class Opened:
         self.problem = self.problem or f"a line is longer than {len(data):,} bytes; it is read in pieces"
         return want
 
+    def text_of(self, head: bytes) -> bytes:
+        """Return first bytes, as ``head`` gave them, in UTF-8."""
+        if self.encoding == "utf-8":
+            return head
+        text = (
+            Mixed(self.encoding)(head, True)
+            if isinstance(self._decoder, Mixed)
+            else head.decode(self.encoding, "replace")
+        )
+        return text.encode("utf-8", "replace")
+
     def _decide(self, head: bytes) -> None:
         """UTF-16 and UTF-32 are told by their mark, or by the zeros that every other byte is; GBK by the characters that it gives."""
         if self.plain:
             return
         for mark, name in (
             (codecs.BOM_UTF32_LE, "utf-32"),
-            (codecs.BOM_UTF16_LE, "utf-16"),
-            (codecs.BOM_UTF16_BE, "utf-16"),
+            (codecs.BOM_UTF16_LE, "utf-16-le"),
+            (codecs.BOM_UTF16_BE, "utf-16-be"),
         ):
             if head.startswith(mark) and len(head) > len(mark):
                 self._decode_as(name)
@@ -156,11 +185,16 @@ class Opened:
                 self._decode_as("utf-16-le")
             elif even.count(0) > 0.7 * len(even) and odd.count(0) < 0.1 * len(odd):
                 self._decode_as("utf-16-be")
+            elif (wide := wide_in(head)) is not None:
+                self._decode_as(wide)
             elif _in_chinese(head):
                 self._decode_as("gb18030")
 
     def _decode_as(self, name: str) -> None:
         self.encoding = name
+        if name.startswith("utf-16-"):
+            self._decoder = Mixed(name)
+            return
         decoder = codecs.getincrementaldecoder(name)("replace")
         self._decoder = lambda raw, final: decoder.decode(raw, final).replace("\ufeff", "")
 

@@ -122,8 +122,7 @@ def _part(wanted: Wanted, opened: Opened, rules: Rules, head: bytes) -> Reduced:
 
 
 def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes, begin: int = 0) -> Reduced:
-    if opened.encoding != "utf-8":
-        head = head.decode(opened.encoding, "replace").encode()
+    head = opened.text_of(head)
     style = style_of(head)
     own = speaks_of_itself(head, style)
     layout = style or ("lines" if own and not wanted.named.layout else wanted.named.layout)
