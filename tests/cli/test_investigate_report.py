@@ -136,3 +136,15 @@ def test_a_probability_reads_the_same_at_the_terminal_and_on_the_page(
     assert said in capsys.readouterr().out
     assert run("investigate", "report", logs, "-o", tmp_path / "incident.md", "--quiet") == 1
     assert said in (tmp_path / "incident.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.html", "a.md", "a.txt"])
+def test_what_an_investigation_writes_holds_no_secret(logs: Path, tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
+    more = ["--format", "text", "-v", "--width", "200"] if name == "a.txt" else []
+    assert run("investigate", logs, "-o", target, "--quiet", *more) == 1
+    text = target.read_text()
+    assert "hf_Ab3" not in text
+    assert "shapes cannot be multiplied" in text
+    assert "[redacted]" in text
+    assert "jane.doe" in text  # where the lines stand has to be found

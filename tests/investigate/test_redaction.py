@@ -27,6 +27,10 @@ SECRETS = [
     ("-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----", LONG),
     ("xoxb-{}", "123456789012-abcdefghij"),
     ("database password=secret{}", "1234567"),
+    ("python sync.py --password {} --host x", "S3cr3t!"),
+    ("['sync.py', '--api-key', '{}']", "S3cr3t"),
+    ("invalid token password={}", "horse9"),
+    ("Authorization: ApiKey {}", "abcdefgh"),
 ]
 
 
@@ -52,6 +56,8 @@ def test_a_secret_is_taken_out(text: str, secret: str) -> None:
         "total_tokens: 1000000000000",
         "author: the team",
         "the password was not accepted",
+        "error: argument --auth-token: expected one argument",
+        "usage: sync.py [--password PASSWORD] --token --host HOST",
     ],
 )
 def test_what_a_log_says_of_training_stays(line: str) -> None:

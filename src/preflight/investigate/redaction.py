@@ -40,9 +40,14 @@ _TOKENS = (
     r"\bkey-[0-9a-f]{32}\b",
 )
 _WHOLE = re.compile("|".join(f"(?:{pattern})" for pattern in _TOKENS))
-# name=value, "name": "value", --name value; a value in quotes ends with its quote
-_NAMED = re.compile(
-    rf"(?i)(?P<name>\b{_NAMES})(?P<sign>\\*[\"']?\s*(?:=|:|=>)\s*\\*|\s+(?=\S{{12,}}))(?P<value>\"[^\"]*\"|'[^']*'|(?:bearer|basic|token)\s+\S+|[^\s,;}}\]\"']+)"
+_VALUE = r"(?P<value>\"[^\"]*\"|'[^']*'|(?:bearer|basic|token)\s+\S+|[^\s,;}\]\"']+)"
+# name=value, "name": "value"; a value in quotes ends with its quote
+_NAMED = re.compile(rf"(?i)(?P<name>\b{_NAMES})(?P<sign>\\*[\"']?\s*(?:=|:|=>)\s*\\*){_VALUE}")
+# --name value: of a word and a word behind it only an option takes its value so
+_OPTION = re.compile(rf"(?i)(?P<name>(?<=--){_NAMES})(?P<sign>[\"',]*\s+(?!-))(?=\S){_VALUE}")
+# Authorization: Scheme value
+_HEADER = re.compile(
+    r"(?i)(?P<name>\bauthorization)(?P<sign>\\*[\"']?\s*[:=]\s*\\*)(?P<value>[\"']?[a-z][\w-]*\s+[^\s\"',;]{6,})"
 )
 _BEARER = re.compile(r"(?i)\b(?P<how>bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
 _IN_ADDRESS = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]*://)(?P<user>[^\s/:@]*):(?P<word>[^\s/@]+)@")
@@ -53,7 +58,7 @@ _HOME = re.compile(
 )
 _MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
 _NOT_SECRET = re.compile(
-    r"(?i)^[\"']?(?:none|null|true|false|not set|unset|\*+|<[^>]*>|\$\{?\w+\}?|\d{1,6}|error|expired|invalid|missing|is|was|not|has|of|in|for|from|id|ids|per)[\"']?$"
+    r"(?i)^[\"']?(?:none|null|true|false|not set|unset|\*+|<[^>]*>|\$\{?\w+\}?|\d{1,6}|error|expected|expired|invalid|missing|is|was|not|has|of|in|for|from|id|ids|per)[\"']?$"
 )
 # Names that have such a word in them and hold no secret: counts of tokens, special tokens, authors of a commit.
 _COUNTS = re.compile(
@@ -67,7 +72,8 @@ def redact_text(text: str, *, paths: bool = True) -> str:
     shown = _IN_ADDRESS.sub(lambda found: f"{found['scheme']}{HIDDEN}@", shown)
     shown = _USER_ALONE.sub(lambda found: f"{found['scheme']}{HIDDEN}@", shown)
     shown = _IN_QUERY.sub(lambda found: f"{found['name']}{HIDDEN}", shown)
-    shown = _NAMED.sub(_named, shown)
+    for pattern in (_HEADER, _NAMED, _OPTION):
+        shown = pattern.sub(_named, shown)
     shown = _BEARER.sub(lambda found: f"{found['how']} {HIDDEN}", shown)
     if paths:
         shown = _HOME.sub(lambda found: f"{found['root']}{PERSON}", shown)
@@ -103,8 +109,8 @@ def _named(found: re.Match[str]) -> str:
     value = found["value"]
     if _NOT_SECRET.match(value) or HIDDEN[:-1] in value or _COUNTS.fullmatch(found["name"].rpartition(".")[2]):
         return found[0]
-    if not found["sign"].strip() and not found.string[: found.start()].endswith("--"):
-        return found[0]  # a word and a long word behind it: only an option takes its value so
+    if value == found["name"].upper().replace("-", "_"):
+        return found[0]  # what a usage calls the value
     quote = value[0] if value[0] in "\"'" else ""
     return f"{found['name']}{found['sign']}{quote}{HIDDEN}{quote}"
 

@@ -113,11 +113,32 @@ def test_the_problem_seen_again_is_not_fixed_and_another_one_is_told_apart() -> 
     assert found.status == "REGRESSION"
 
 
+@pytest.mark.slow
+def test_failures_of_another_kind_and_metrics_together_are_a_regression_by_chance_in_5_percent_at_most() -> None:
+    draw = numpy.random.default_rng(3)
+
+    def one(fails: float, number: int) -> Trial:
+        place = draw.random()
+        what = ("a.bug", "usercode") if place < fails else ("b.other", "network") if place > 0.88 else ()
+        series = {name: [float(draw.normal(100, 5))] for name in ("seconds", "tokens_per_second")}
+        return Trial(name=str(number), outcome="fail" if what else "pass", what=what, series=series)
+
+    def make() -> Verification:
+        before, after = ([one(fails, number) for number in range(25)] for fails in (0.4, 0.0))
+        return verify(before, after, wanted=Wanted(margin=0.0))
+
+    assert share("REGRESSION", make, 400) <= 0.05
+
+
 def test_a_sequential_test_stops_as_soon_as_it_can() -> None:
     asked = Asked(rate=0.3, tolerated=0.01)
     assert verify([], runs([False] * 8), asked=asked).status == "INCONCLUSIVE"
     assert verify([], runs([False] * 9), asked=asked).status == "FIXED"
-    assert verify([], runs([True, True]), asked=asked).status == "NOT_FIXED"
+    still = verify([], runs([True, True]), asked=asked)
+    assert (still.status, still.text) == (
+        "NOT_FIXED",
+        "any failure is still there: 2 failures in 2 runs after the change",
+    )
 
 
 @pytest.mark.parametrize("count", [3, 5, 10])

@@ -119,9 +119,16 @@ def remark(text: str, writing: Writing) -> None:
 
 
 def answer(report: Report, writing: Writing, sources: SourceLines) -> None:
-    """Write a report, and say in one line on stderr how it ended where the report went to a file."""
+    """Write a report, and say in one line on stderr how it ended where the report went to a file.
+
+    An incident is written without keys, tokens and passwords.
+    """
     from preflight.cli.parts.run_folder import leave
 
+    if report.incident is not None:  # its quotes are lines of logs, and those hold what programs print of themselves
+        from preflight.investigate.redaction import redact
+
+        report = redact(report, paths=False)
     put(rendered(report, writing, sources), writing)
     problem = leave(report)
     if problem is not None:

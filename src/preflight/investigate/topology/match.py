@@ -225,14 +225,12 @@ class _Player:
             if pair is None:
                 continue
             dies = self.rank in self.match.dead_ranks and step >= len(rounds) // 2
-            if dies and self.worker.pid is not None:
-                threading.Timer(DIES_AFTER, os.kill, (self.worker.pid, signal.SIGKILL)).start()
-            found.append(self._meet(step, pair, hosts, SLOW_DELAY * 5 if dies else self._delay(pair, hosts)))
+            found.append(self._meet(step, pair, hosts, SLOW_DELAY * 5 if dies else self._delay(pair, hosts), dies))
             if dies:
                 return found
         return found
 
-    def _meet(self, step: int, pair: Pair, hosts: dict[int, str], delay: float) -> Meeting:
+    def _meet(self, step: int, pair: Pair, hosts: dict[int, str], delay: float, dies: bool = False) -> Meeting:
         match, peer = self.match, pair[0] if pair[1] == self.rank else pair[1]
         if peer not in hosts:
             return Meeting(rank=self.rank, peer=peer, outcome="absent", reason="never came")
@@ -241,6 +239,8 @@ class _Player:
             self.turns.begin(step, pair, self.rank)
         try:
             self._ask("arrive", match.deadline + STARTING, **self._arrival())
+            if dies and self.worker.pid is not None:  # not before: a worker that is gone while it waits is replaced
+                threading.Timer(DIES_AFTER, os.kill, (self.worker.pid, signal.SIGKILL)).start()
             answer = self._ask(
                 "meet", 4 * match.deadline + 5, endpoint=self.endpoint, run=self.run, step=step, rank=self.rank, peer=peer,
                 sizes=list(match.sizes), repeats=match.repeats, warm_up=match.warm_up, seconds=match.deadline,

@@ -122,7 +122,7 @@ def _there(old: Side, new: Side, named: str, unit: Unit, asked: Asked) -> Proble
     less = " (less often than before)" if old.failed and fewer <= asked.alpha else ""
     return Problem(
         verdict="there",
-        text=f"{named} was seen {_times(new.failed)} in {_amount(new.exposure, unit)} after the change{less}",
+        text=f"{named} is still there: {_times(new.failed)} in {_amount(new.exposure, unit)} after the change{less}",
         what=named,
         unit=unit,
         method="it was seen",

@@ -43,7 +43,8 @@ def verify(
     asked, wanted = asked or Asked(), wanted or Wanted()
     goal = asked.what if asked.what in wanted.directions else None
     problem = None if goal else judge_problem(before, after, asked)
-    metrics = compare(before, after, wanted, alpha=asked.alpha, warm_up=warm_up, all_of_them=all_metrics)
+    alpha = _each(asked.alpha, problem)
+    metrics = compare(before, after, wanted, alpha=alpha, warm_up=warm_up, all_of_them=all_metrics)
     status, text = _decided(problem, metrics, before, after, asked, goal)
     return Verification(
         status=status,
@@ -71,7 +72,7 @@ def _decided(
         return "NOT_FIXED", next(one.text for one in worse if one.metric == goal)
     if worse:
         return "REGRESSION", "; ".join(one.text for one in worse)
-    broken = _breaks(before, after, problem, asked.alpha)
+    broken = _breaks(before, after, problem, asked.alpha if not metrics else _each(asked.alpha, problem))
     if broken is not None:
         return broken
     if goal is not None:
@@ -84,6 +85,11 @@ def _decided(
     if undecided:
         return "INCONCLUSIVE", f"{problem.text}; but {undecided[0].text}"
     return "FIXED", problem.text + ("; no metric is worse" if metrics else "; no metric was compared")
+
+
+def _each(alpha: float, problem: Problem | None) -> float:
+    """How often the metrics, and failures of another kind, may each be called worse by chance: both together ``alpha``."""
+    return alpha / 2 if problem is not None and problem.after.others else alpha
 
 
 def _goal(goal: str, metrics: Sequence[Compared]) -> tuple[Fixed, str]:
