@@ -113,7 +113,6 @@ def test_the_problem_seen_again_is_not_fixed_and_another_one_is_told_apart() -> 
     assert found.status == "REGRESSION"
 
 
-@pytest.mark.slow
 def test_failures_of_another_kind_and_metrics_together_are_a_regression_by_chance_in_5_percent_at_most() -> None:
     draw = numpy.random.default_rng(3)
 
