@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001
 """Ends that a shell tells in another language than English."""
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class GraphsLetGo(Relation):
     """
 
     name = "graphs-let-go"
-    category = "memory"
+    category = "oom"
     needs = frozenset({"backward"})
     wakes = frozenset({"backward"})
     repeats = 2

@@ -50,9 +50,10 @@ def stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
             return source.shape, shape
         if square and node.name == "Mul" and _picked(tail, source) and _added_up(tail, node):
             return source.shape, shape
-        laid = len(shape) == 2 and shape[0] == shape[1] > 1 and [*source.shape, 1] == node.constant
+        column = [*source.shape, 1]
+        laid = len(shape) == 2 and shape[0] == shape[1] > 1 and column == node.constant
         if laid and node.name == "Mul" and (_picked(tail, source) or _ratio(tail, source)) and _added_up(tail, node):
-            return node.constant, shape
+            return column, shape
         if node.name == "Mul" and shape == source.shape * 2 and _losses(tail, source) and _added_up(tail, node):
             return source.shape, shape
         if len(source.shape) > 1 and shape[1:] == source.shape and shape[0] == source.shape[0] > 1:
