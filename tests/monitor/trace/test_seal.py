@@ -263,3 +263,45 @@ def test_a_sealing_that_lost_rows_is_not_sealed_over(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"cannot be sealed again: state\.parquet is damaged"):
         seal(tmp_path)
     assert _names(tmp_path) == before
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+@pytest.mark.parametrize("again", [1, 2])
+def test_tables_are_read_without_their_index(tmp_path: Path, damaged: bool, again: int) -> None:
+    rank(tmp_path, 1, 2, iterations=5)
+    rank(tmp_path, 0, 2, iterations=4)
+    write(
+        tmp_path, "worker-00000.200.trace", [("begin", begin(0, 0, 2, 200, role="worker", parent=100)), ("end", end(1))]
+    )
+    before = shown(list(TraceFolder(tmp_path).batches()))
+    seal(tmp_path)
+    if again == 2:
+        rank(tmp_path, 1, 2, pid=300, wall=2000.0)
+        before = shown(list(TraceFolder(tmp_path).batches()))
+        seal(tmp_path)
+    place = tmp_path / "sealed.json"
+    if damaged:
+        place.write_bytes(place.read_bytes()[:70])
+    else:
+        place.unlink()
+    trace = TraceFolder(tmp_path)
+    assert shown(list(trace.poll())) == before
+    trace.finish()
+    lost = [gap.text for gap in gaps(trace) if gap.what == "damage"]
+    assert len(lost) == 1
+    assert ("is damaged" if damaged else "there is no sealed.json") in lost[0]
+    (tmp_path / ("call.2.parquet" if again == 2 else "call.parquet")).write_bytes(b"PAR1")
+    trace = TraceFolder(tmp_path)
+    assert {kind for batch in trace.poll() for kind in batch.tables} == {"begin", "end", "scalar", "state"}
+    assert any("its rows of kind call are lost" in gap.text for gap in gaps(trace))
+
+
+def test_tables_of_a_sealing_that_was_cut_short_are_left_to_the_segments(tmp_path: Path) -> None:
+    path = rank(tmp_path, 0, 1)
+    kept = path.read_bytes()
+    seal(tmp_path)
+    (tmp_path / "sealed.json").unlink()
+    path.write_bytes(kept)
+    trace = TraceFolder(tmp_path)
+    assert trace.sealed is None
+    assert len(trace.processes) == 1

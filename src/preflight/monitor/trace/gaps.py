@@ -11,6 +11,7 @@ from preflight.vocabulary.trace import TraceGap
 from .folder import TraceFolder
 from .process import Process
 from .reader import CUT
+from .sealed import INDEX
 
 _WORKER = "DataLoader worker"
 """What an exception begins with that tells of the death of a worker."""
@@ -75,10 +76,14 @@ def _lost(folder: TraceFolder) -> Iterator[TraceGap]:
     """Name the tables of a sealed run that are missing or damaged."""
     if folder.sealed is None:
         return
+    if folder.sealed.problem is not None:
+        text = f"{folder.sealed.problem}; the tables themselves told what they hold, and whether they are whole is not known"
+        yield TraceGap(what="damage", text=text, file=INDEX)
     for kind, why in sorted(folder.sealed.lost.items()):
         table = folder.sealed.index.tables[kind]
-        text = f"{why}; its {table.rows:,} rows of kind {kind} are lost"
-        yield TraceGap(what="damage", text=text, file=table.file, rows=table.rows)
+        how_many = f"{table.rows:,} rows" if table.rows else "rows"  # an index made anew cannot count them
+        text = f"{why}; its {how_many} of kind {kind} are lost"
+        yield TraceGap(what="damage", text=text, file=table.file, rows=table.rows or None)
 
 
 def _is_lost(folder: TraceFolder, process: Process, kind: str) -> bool:

@@ -17,6 +17,10 @@ NAME = "run.json"
 T = TypeVar("T")
 
 
+class DamagedError(TraceError):
+    """A small file of a trace folder is not what was written."""
+
+
 def write_run(folder: Path, run: RecordedRun) -> None:
     """Write ``run.json``; who reads meanwhile sees the earlier one or this one.
 
@@ -39,7 +43,8 @@ def read_described(path: Path, kind: type[T]) -> T | None:
     """Return what a small file of a trace folder says, read as a struct; None where there is none.
 
     Raises:
-        TraceError: It is broken, of a newer format, or of something else.
+        DamagedError: It is broken.
+        TraceError: It is of a newer format, or of something else, or cannot be read.
     """
     try:
         content = path.read_bytes()
@@ -51,7 +56,7 @@ def read_described(path: Path, kind: type[T]) -> T | None:
         check_schema(path, msgspec.json.decode(content, type=_Schema).schema)
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise TraceError(f"{path} is damaged: {error}") from error
+        raise DamagedError(f"{path} is damaged: {error}") from error
 
 
 class _Schema(msgspec.Struct):

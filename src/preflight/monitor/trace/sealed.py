@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from preflight.errors import TraceError
+from preflight.vocabulary.trace import RUN_SCHEMA
 
-from .process import Process
+from .process import Process, segments
 from .reader import Block, Columns, Damage, Tables
-from .run_file import read_described
+from .run_file import DamagedError, read_described
 from .table_file import from_lists, sql_columns
 
 INDEX = "sealed.json"
@@ -57,11 +58,13 @@ class Sealed:
         index: What ``sealed.json`` says.
         files: The names that the segments of the processes had.
         lost: Kinds of rows whose file is missing or damaged, with why; of one that was not asked for it is not known.
+        problem: Why the index had to be worked out anew from the tables; None where it could be read.
     """
 
-    def __init__(self, folder: Path, index: SealedIndex) -> None:
+    def __init__(self, folder: Path, index: SealedIndex, problem: str | None = None) -> None:
         """Open what an index describes."""
         self.index = index
+        self.problem = problem
         self.files = [process.file for process in index.processes]
         self._folder = folder
         self._connection: Any = None
@@ -76,16 +79,34 @@ class Sealed:
     def open(cls, folder: Path) -> Sealed | None:
         """Open the sealed part of a folder; None where nothing is sealed.
 
+        Where the index is damaged or gone, the tables say what they hold, unless the segments are still there.
+
         Raises:
-            TraceError: The index is damaged, of a newer format, or names a file of another folder.
+            TraceError: The index is damaged and no table is there, is of a newer format, or names a file of another folder.
         """
-        index = read_described(folder / INDEX, SealedIndex)
+        problem: DamagedError | None = None
+        try:
+            index = read_described(folder / INDEX, SealedIndex)
+        except DamagedError as error:
+            index, problem = None, error
         if index is None:
-            return None
+            found = cls._of_tables(folder, str(problem) if problem is not None else f"there is no {INDEX}")
+            if found is None and problem is not None:
+                raise problem
+            return found
         for table in index.tables.values():
             if Path(table.file).name != table.file:
                 raise TraceError(f"{folder / INDEX} is damaged: {table.file!r} is no name of a file beside it")
         return cls(folder, index)
+
+    @classmethod
+    def _of_tables(cls, folder: Path, problem: str) -> Sealed | None:
+        from .unindexed import index_of_tables
+
+        if not folder.is_dir() or segments(folder):  # sealing writes the index last and removes the segments then
+            return None
+        index = index_of_tables(folder, RUN_SCHEMA)
+        return None if index is None else cls(folder, index, problem)
 
     def process(self, file: str) -> Process:
         """Return a process with what is known without reading its rows."""
