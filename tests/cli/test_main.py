@@ -115,6 +115,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["check", "x.py", "--update-baseline"], "name the file: --baseline FILE"),
         (["check", "--launch", "torchrun --nproc_per_node 8"], "name it: preflight check train.py --launch ..."),
         (["explain", "OPT0001"], "did you mean OPT001? preflight list rules shows all"),
+        (["explain", "gradients-cleard"], "did you mean gradients-cleared? preflight list relations shows all"),
         (["explain", "gradient-never-zeroed"], "did you mean gradients-never-zeroed? preflight list rules shows all"),
         (["explain", "OPT001", "--format", "sarif"], "one of text, markdown, json, html"),
         (["list", "rule"], "did you mean rules?"),

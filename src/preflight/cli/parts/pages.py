@@ -74,8 +74,8 @@ def unknown(identifier: str, others: Iterable[str] = ()) -> UsageError:
     close = [name for name in (nearest_rule(identifier), _nearest_signature(identifier)) if name is not None]
     every = [*close, *relations(), *others]
     begun = (name for name in every if name.lower().startswith(identifier.lower()))
-    near = next(begun, None) or nearest(identifier, every)
-    return UsageError(f"nothing is called {identifier!r}", _hint(near or next(iter(close), None), "rules"))
+    near = next(begun, None) or nearest(identifier, every) or next(iter(close), None)
+    return UsageError(f"nothing is called {identifier!r}", _hint(near, "relations" if near in relations() else "rules"))
 
 
 def _hint(near: str | None, kind: str) -> str:
