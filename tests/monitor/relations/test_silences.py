@@ -281,12 +281,13 @@ def test_a_model_at_rest_may_estimate_its_statistics_or_have_none() -> None:
     assert alarms("reference-in-evaluation", read_beside()) == 0
 
 
-def untaught(how: str = "exit", body: float | None = 0.5, steps: int = 24) -> list[Window]:
-    """Steps of a body and a head, of which a loss is computed that nothing comes to."""
+def untaught(how: str = "exit", body: float | None = 0.5, steps: int = 24, moves: int = 0) -> list[Window]:
+    """Steps of a body and a head, of which a loss is computed that nothing comes to, and that is moved by hand or not."""
     mini = Mini({"net.body.weight": {}, "net.head.weight": {}})
     over = ("scalar", "term.over", "train.py:6#0#l1_loss#Abs#net.head.weight", 1.0)
-    rows = ("backward", ("gradients", {"net.body.weight": body, "net.head.weight": None}), "step optimizer0:SGD")
-    windows = [mini.window(*rows, over) for _ in range(steps)]
+    rows = ("backward", ("gradients", {"net.body.weight": body, "net.head.weight": None}))
+    looks = [("before", {"net.head.weight": (1.0, 7 + step * moves)}, {"optimizer": 0}) for step in range(steps)]
+    windows = [mini.window(*rows, look, "step optimizer0:SGD", over) for look in looks]
     return [*windows, mini.window(("note", "end", {"how": how}))]
 
 
@@ -295,6 +296,7 @@ def test_a_head_may_be_taught_later_and_gradients_may_be_kept_elsewhere() -> Non
     assert alarms("heads-are-taught", untaught(how="signal")) == 0
     assert alarms("heads-are-taught", untaught(steps=19)) == 0
     assert alarms("heads-are-taught", untaught(body=None)) == 0
+    assert alarms("heads-are-taught", untaught(moves=1)) == 0
 
 
 def answered(*before: Any, steps: int = 50, how: str = "exit", kind: str = "float32") -> list[Window]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.fingerprints import looks_of
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window
 
@@ -26,13 +27,15 @@ class HeadsAreTaught(Relation):
     Judged are matrices at the ends of the graph of a loss of ``torch.nn.functional``, reduced to one number and computed
     where gradients are recorded, to which no backward pass comes. It is broken where such a matrix never had a gradient in
     twenty steps and more of its optimizer, while others that this holds have one. That is told at the end of a program that ended
-    by itself, or after ten thousand steps, as a loss may be added later on. A head that is only measured looks the same: it
-    need not be in the optimizer, nor be computed with a graph.
+    by itself, or after ten thousand steps, as a loss may be added later on. What the program moves by hand, such as the
+    codes of a quantisation, is left out. A head that is only measured looks the same: it need not be in the optimizer, nor be
+    computed with a graph.
     """
 
     name = "heads-are-taught"
     needs = frozenset({"backward", "step", "state", "scalar", _OVER})
-    wakes = frozenset({f"scalar {_OVER}", "gradients of a step", "note end"})
+    follows = (looks_of,)
+    wakes = frozenset({f"scalar {_OVER}", "gradients of a step", "exact parameter at before_step", "note end"})
     whole = False
     severity = "warning"
     priority = 10
@@ -41,7 +44,7 @@ class HeadsAreTaught(Relation):
 
     def __init__(self) -> None:
         self._over: dict[str, str] = {}  # by matrix, the loss that is computed from it and that nothing comes to
-        self._had: set[str] = set()
+        self._had: set[str] = set()  # matrices that had a gradient, or that something else has moved
         self._missed: Counter[str] = Counter()
         self._told: set[str] = set()
         self._late = False
@@ -54,6 +57,8 @@ class HeadsAreTaught(Relation):
                 self._over.setdefault(name, word)
         if not self._over:
             return
+        for look in looks_of(window):
+            self._had.update(name for name in map(window.run.name, look.moved) if name in self._over)
         for step in steps_of(window):
             self._last = step.call
             state = step.gradients
