@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import compress
 from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.cuts import cuts_between
+from preflight.monitor.views.fingerprints import looks_of
 from preflight.monitor.views.flow import Flow, flow_of
 from preflight.monitor.views.paths import outer_modules
 from preflight.monitor.views.steps import Step, steps_of
@@ -38,12 +40,13 @@ class GradientsReach(Relation):
     are named from the third step on. Modules are seen in iterations that
     are recorded in detail; in others one is taken to take part that took part whenever it was seen. A block that is left out
     of some passes at random looks the same there: where no parameter of a module has a gradient, it must be so three times
-    in a row, and never have been for less.
+    in a row, and never have been for less. What moves although it had no gradient at the step before is moved by the program
+    itself, such as the codes of a quantisation that follow averages, and is none of these.
     """
 
     name = "gradients-reach"
     needs = frozenset({"step", "state", "module", "tensor", "forward"})
-    follows = (flow_of,)
+    follows = (flow_of, looks_of)
     repeats = 2
     looks = frozenset({"step", "forward", "gradient at before_step"})
     reads = frozenset({"module"})
@@ -61,6 +64,8 @@ class GradientsReach(Relation):
             int, tuple[frozenset[int], int]
         ] = {}  # by optimizer: without gradients, modules unseen; times
         self._pausing: set[int] = set()  # of these, such as had gradients again later
+        self._without: set[int] = set()  # variables that had no gradient at the last step that looked at them
+        self._by_hand: set[int] = set()  # of these, such as have moved all the same
         self._ended = -1  # where the last step before this window ended
         self._given: dict[str, tuple[Any, ...]] = {}  # by module: the data that went into it when it was last seen
         self._cuts: dict[str, str] = {}  # by module with a graph: the next one, where it is given the like without one
@@ -82,6 +87,8 @@ class GradientsReach(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         self._flow = flow_of(window)
         self._look(window)
+        for look in looks_of(window):
+            self._by_hand.update(self._without.intersection(look.moved))
         for step in steps_of(window):
             if step.gradients is None or step.closure:
                 continue
@@ -127,6 +134,8 @@ class GradientsReach(Relation):
         if None not in norms and self._settled == ids and step.optimizer not in self._suspected:
             took_part = any(self._flow.between(module, since, step.call.q) for module in modules)
             return Example((), True, {"optimizer": step.kind}) if took_part else None
+        self._without.difference_update(ids)
+        self._without.update(compress(ids, (norm is None for norm in norms)))
         reached: set[str] = set()
         lost: list[tuple[int, str, bool]] = []
         for ident, norm, module in zip(ids, norms, modules, strict=True):
@@ -136,6 +145,8 @@ class GradientsReach(Relation):
                 reached.add(module)
                 self._had[ident] = self._had.get(ident, 0) + 1
                 self._missed[ident] = 0
+                continue
+            if ident in self._by_hand:
                 continue
             missed = self._missed[ident] = self._missed.get(ident, 0) + 1
             had = self._had.get(ident, 0)
@@ -251,6 +262,7 @@ class GradientsReach(Relation):
         yield _windows([whole] * 5 + [pause, pause, whole, pause, pause, pause], seen=5)  # left out of some passes
         yield _adapted(0.5)
         yield _bottleneck(0.5)
+        yield _windows([(None, 0.5, 0.5)] * 4, by_hand="net.embed")
         yield _bottleneck(None, cut=False)  # an output that is not used
         yield _bottleneck(None, shape=(8, 8))  # and what comes next is given data
         yield _bottleneck(None, beside=True)  # or noise, beside what has a graph
@@ -274,8 +286,8 @@ def _chain(*norms: float | None) -> list[Window]:
     return _windows([norms] * 4)
 
 
-def _windows(steps: list[tuple[float | None, ...]], seen: int = 9) -> list[Window]:
-    """Iterations with these gradients, of which the first so many are recorded in detail."""
+def _windows(steps: list[tuple[float | None, ...]], seen: int = 9, by_hand: str = "") -> list[Window]:
+    """Iterations with these gradients, of which the first so many are recorded in detail; the program moves one part itself."""
     names = ("net.embed", "net.block", "net.head")
     mini = Mini({f"{name}.weight": {} for name in names})
     found = []
@@ -286,6 +298,7 @@ def _windows(steps: list[tuple[float | None, ...]], seen: int = 9) -> list[Windo
             ("forward net", {"inside": inside, "args": {"training": True}}),
             "backward",
             ("gradients", {f"{name}.weight": norm for name, norm in zip(names, norms, strict=True)}),
+            *([("before", {f"{by_hand}.weight": (1.0, number)}, {"optimizer": 0})] if by_hand else []),
             "step optimizer0:SGD",
         )
         modules = {call.object: call.q for call in window.calls}
