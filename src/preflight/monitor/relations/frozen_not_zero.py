@@ -23,7 +23,8 @@ class FrozenNotZero(Relation):
     is not thawed afterwards. Judged are matrices that an optimizer holds, in modules that were called in a pass that
     trains, at two steps. Of those that none holds the second one of a product of two is judged, narrower where they meet than
     at both other ends, of which the first is frozen too and not zero: an adapter that was frozen with the rest.
-    A rank's part of a divided matrix may be empty, and is not judged.
+    Where another network trains a matrix of its name, it is a copy of that one, such as a reference. A rank's part of a
+    divided matrix may be empty, and is not judged.
     """
 
     name = "frozen-not-zero"
@@ -74,7 +75,7 @@ class FrozenNotZero(Relation):
         for state in untrained(window, "before_step"):
             held = [(one, state.norm[place]) for place, one in self._unheld_in(state.ids, window)]
             for one, norm in held:
-                if norm != 0.0 or one.name.rpartition(".")[0] not in called:
+                if norm != 0.0 or one.name.rpartition(".")[0] not in called or _trained_elsewhere(one, window):
                     continue
                 if any(size and _adapter(one, other) for other, size in held):
                     self._counts[one.id] = self._counts.get(one.id, 0) + 1
@@ -103,6 +104,7 @@ class FrozenNotZero(Relation):
         yield _stepped(trainable=False, norm=0.0, spread={"kind": "sharded", "ranks": [0], "placements": "S(0)"})
         yield _adapted([8, 2], norm=0.1)
         yield _adapted([8, 8], norm=0.0)  # a layer beside another
+        yield _adapted([8, 2], norm=0.0, trained="policy.up.b")  # a reference
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -114,6 +116,13 @@ def _judged(one: Variable) -> bool:
     """Whether a variable is a matrix that is frozen, and no rank's part of one."""
     whole = (one.spread or {}).get("kind") != "sharded"
     return not one.trainable and len(one.shape) > 1 and min(one.shape) > 1 and whole
+
+
+def _trained_elsewhere(one: Variable, window: Window) -> bool:
+    """Whether a matrix of the same name in another network, and of the same shape, is trained."""
+    end, shape = one.name.removeprefix(one.root), one.shape
+    alike = (other for other in window.run.variables.values() if other.trainable and other.shape == shape)
+    return any(other.optimizer >= 0 and other.name.removeprefix(other.root) == end for other in alike)
 
 
 def _adapter(second: Variable, first: Variable) -> bool:
@@ -140,15 +149,15 @@ def _example(step: Step, names: tuple[str, ...]) -> Example:
     )
 
 
-def _adapted(shape: list[int], norm: float) -> list[Window]:
-    """An adapter of two frozen matrices that no optimizer holds, the second one with a shape and a norm."""
+def _adapted(shape: list[int], norm: float, trained: str = "net.head.weight") -> list[Window]:
+    """An adapter of two frozen matrices that no optimizer holds, the second one with a shape and a norm, beside a trained one."""
     frozen = {"trainable": False, "optimizer": -1}
     factors = {"net.up.a": {**frozen, "shape": [2, 8]}, "net.up.b": {**frozen, "shape": shape}}
-    mini = Mini({"net.head.weight": {}, **factors})
+    mini = Mini({trained: {"shape": shape}, **factors})
     forward = ("forward net", {"args": {"training": True}, "inside": ("module net.up", "module net.head")})
     rest = ("before", {"net.up.a": (1.0, 1), "net.up.b": (norm, 2)}, {"optimizer": -1})
-    rows = ("backward", ("before", {"net.head.weight": 1.0}, {"optimizer": 0}), rest, "step optimizer0:SGD")
-    return [mini.window(forward, *rows, ("after", {"net.head.weight": 1.0})) for _ in range(3)]
+    rows = ("backward", ("before", {trained: 1.0}, {"optimizer": 0}), rest, "step optimizer0:SGD")
+    return [mini.window(forward, *rows, ("after", {trained: 1.0})) for _ in range(3)]
 
 
 def _stepped(trainable: bool, norm: float, spread: dict[str, object] | None = None) -> list[Window]:
