@@ -2,7 +2,7 @@
 # source: https://docs.pytorch.org/docs/stable/notes/faq.html
 # first effect: step 1
 # names: loss
-# family: memory
+# family: loss
 # detectable: yes no graph of an earlier loss is ever let go
 
 import argparse

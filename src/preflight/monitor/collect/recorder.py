@@ -89,9 +89,8 @@ class Recorder(Iterations):
         self.casts_idle = 0  # how many ended without any, outside of a pass and with gradients, since the last step
         self.passes = 0  # backward passes of the whole run
         self.waiting = 0  # backward passes since the last step of any optimizer
-        self.epoch_began: int | None = (
-            None  # after how many passes the data that is trained on was begun; None: no loader
-        )
+        # After how many passes the loader of the training was begun, where there is one.
+        self.epoch_began: int | None = None
         self.scaled = False  # a loss was scaled and its gradients not yet unscaled
         self.called: tuple[CodeType, str | None] | None = None  # by whom a library was that called the model, and where
         self.ended = False
