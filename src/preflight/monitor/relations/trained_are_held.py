@@ -67,6 +67,7 @@ class TrainedAreHeld(Relation):
         self._turns: set[tuple[int, int]] = set()  # optimizers that hold the same, the second of which stepped next
         self._turn = -1  # the optimizer that stepped last
         self._written: set[str] = set()  # networks of which something in half precision changed that nobody holds
+        self._trained: set[int] = set()  # what an optimizer holds and had a gradient before a step
         self._thawed: set[int] = set()  # parameters that were frozen and no longer are: these are meant to be trained
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -76,6 +77,12 @@ class TrainedAreHeld(Relation):
         since = self._step
         self._step = max((call.q for call in window.named("step")), default=since)
         for state in window.states:
+            if (
+                state.moment == "before_step"
+                and state.what == "gradient"
+                and (state.extra or {}).get("optimizer") != -1
+            ):
+                self._trained.update(ident for ident, norm in zip(state.ids, state.norm, strict=True) if norm)
             if state.moment == "before_step" and state.what == "parameter" and state.bits:
                 self._copies.see(state)
                 self._take_turn((state.extra or {}).get("optimizer", -1), state.ids)
@@ -152,15 +159,8 @@ class TrainedAreHeld(Relation):
 
     def _targets(self, roots: set[str], window: Window) -> set[str]:
         """Those of some networks whose matrices are all copies of ones of another network that is trained beside them."""
-        trained = {
-            ident
-            for state in window.states
-            if state.what == "gradient" and state.moment == "before_step" and (state.extra or {}).get("optimizer") != -1
-            for ident, norm in zip(state.ids, state.norm, strict=True)
-            if norm
-        }
         found = set()
-        for root in roots if trained else ():
+        for root in roots if self._trained else ():
             own = [
                 one
                 for one in window.run.variables.values()
@@ -168,7 +168,8 @@ class TrainedAreHeld(Relation):
             ]
             if own and all(
                 any(
-                    two.id in trained and two.root != root for two in self._copies.originals(one.id, window, exact=True)
+                    two.id in self._trained and two.root != root
+                    for two in self._copies.originals(one.id, window, exact=True)
                 )
                 for one in own
             ):
@@ -227,6 +228,15 @@ class TrainedAreHeld(Relation):
         rows = _rows("target.weight", 0.5, 7, ("online", "target"))
         own = (("before", {"online.weight": (1.0, 7)}, {"optimizer": 0}), ("gradients", {"online.weight": 0.5}))
         yield [mini.window(*own, *rows) for _ in range(3)]
+        mini = Mini({"critic.weight": {"optimizer": 1}, "actor.weight": {}, "target.weight": {"optimizer": -1}})
+        turn = (  # an actor whose target the critic's loss asks is stepped in iterations of its own
+            ("before", {"actor.weight": (1.0, 7)}, {"optimizer": 0}),
+            ("gradients", {"actor.weight": 0.5}, {"optimizer": 0}),
+            "step optimizer0:SGD",
+        )
+        rows = _rows("target.weight", 0.5, 7, ("critic", "target"))[:-1]
+        held = (("gradients", {"critic.weight": 0.5}, {"optimizer": 1}), "step optimizer1:SGD")
+        yield [mini.window(*one) for one in ((*rows, *held), turn, (*rows, *held), turn, (*rows, *held))]
         # A part is frozen, and the rest of the body is meant to stay, too.
         for more in ({}, {"shape": [4]}):
             body, low = ("m.block.norm.weight", "m.block.conv.weight") if more else ("m.body.weight", "m.low.weight")
