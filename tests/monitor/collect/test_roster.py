@@ -67,6 +67,10 @@ def test_a_list_beside_the_models_leaves_their_names() -> None:
     added = torch.nn.Linear(2, 2)
     assert names.root(torch.nn.ModuleList([student, added]), given="more") == "more"
     assert (names.of(student), names.of(added)) == ("both.0", "more.1")
+    del both
+    gc.collect()
+    assert names.root(torch.nn.ModuleList([teacher]), given="rest") == "rest"
+    assert names.of(teacher) == "rest.0"  # the list that named it is gone
     whole = torch.nn.Sequential(student)  # a network that holds it is what is passed
     assert names.root(whole, given="whole") == "whole"
     assert names.of(student) == "whole.0"

@@ -88,12 +88,16 @@ class Names:
             if known is not None and known[0]() is part:
                 if known[1] in self.roots:
                     del self.roots[known[1]]  # what stood for itself is a part of this
-                elif list_alone and known[1].partition(".")[0] in self.roots:
+                elif list_alone and self._stands(known[1].partition(".")[0]):
                     continue  # a list beside the model, such as that of what is trained: parameters keep their names, too
             self._modules[id(part)] = (weakref.ref(part), part_name)
         self.roots[name] = weakref.ref(module)
         self.changed = True
         self.version += 1
+
+    def _stands(self, root: str) -> bool:
+        """Whether a root is still there."""
+        return root in self.roots and self.roots[root]() is not None
 
     def again(self) -> None:
         """Look at the roots once more: parts may have been added or replaced."""
