@@ -25,14 +25,19 @@ def look(recorder: Recorder, entry: Entry, args: Any, output: Any) -> None:
     if given is None or impossible(torch):
         return
     with Outside(torch):
-        own, other = (one.reshape(len(one), -1)[:, :_MOST] for one in (told[0], given))
+        own = _rows(told[0])
         if own.is_cpu and not torch.equal(own[0], own[1]):
             pending = Pending.known([0.0])  # as nearly always; a device would have to be waited for
         else:
-            found = to_host(torch, (_alike(own) & ~_alike(other)).float())
+            found = to_host(torch, (_alike(own) & ~_alike(_rows(given))).float())
             pending = Pending([found], lambda read: [read[0]])
     head = (*recorder.head(), NAME, entry.object)
     recorder.later(pending, lambda values: [("scalar", (*head, values[0]))])
+
+
+def _rows(one: Any) -> Any:
+    """What is compared of each sample, as a row."""
+    return one.reshape(len(one), -1)[:, :_MOST]
 
 
 def _alike(rows: Any) -> Any:
