@@ -20,7 +20,7 @@ pytestmark = pytest.mark.torch
 nn = torch.nn
 
 
-class Heads(nn.Module):  # type: ignore[misc]
+class Heads(torch.nn.Module):  # type: ignore[misc]
     """Two heads on one body, of which a loss may be made or not."""
 
     def __init__(self) -> None:
