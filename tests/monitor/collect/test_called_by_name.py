@@ -17,10 +17,10 @@ from preflight.monitor.views.flow import flow_of  # noqa: E402
 from preflight.monitor.window import Window  # noqa: E402
 
 pytestmark = pytest.mark.torch
-nn = torch.nn
+nn, optim = torch.nn, torch.optim
 
 
-class Heads(torch.nn.Module):  # type: ignore[misc]
+class Heads(nn.Module):  # type: ignore[misc]
     """Two heads on one body, of which a loss may be made or not."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ def trained(passes: Any) -> list[Window]:
     torch.manual_seed(0)
     with recorded() as kept:
         model = Heads()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
         for _ in range(6):
             x = torch.randn(4, 3)
             _, action = passes(model, x)
