@@ -77,7 +77,7 @@ def test_an_address_that_refuses_or_does_not_exist_is_counted(server: _Server) -
     server.status = 500
     refusing = Webhook(f"http://127.0.0.1:{server.server_port}/", "r")
     refusing.tell([violation()])
-    assert "1 alarms did not reach the webhook: HTTP Error 500" in (refusing.close() or "")
+    assert "1 alarm did not reach the webhook: HTTP Error 500" in (refusing.close() or "")
     absent = Webhook("http://127.0.0.1:9/", "r")
     absent.tell([violation()])
     assert "did not reach the webhook" in (absent.close() or "")

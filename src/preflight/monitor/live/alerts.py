@@ -120,7 +120,9 @@ class Webhook:
         self._thread.join(TIMEOUT)
         left = self._waiting.qsize() if self._thread.is_alive() else 0
         missing = self._failed + left
-        return f"{missing} alarms did not reach the webhook: {self._problem or 'no answer'}" if missing else None
+        if not missing:
+            return None
+        return f"{missing} alarm{'s' * (missing != 1)} did not reach the webhook: {self._problem or 'no answer'}"
 
     def _send_all(self) -> None:
         while (body := self._waiting.get()) is not None:
