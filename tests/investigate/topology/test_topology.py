@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import pytest
 
 from preflight.cli.main import main
+from preflight.investigate.topology import match as matching
 from preflight.investigate.topology.effects import polish, slow_links, slow_ranks
 from preflight.investigate.topology.expected import kinds, unequal
 from preflight.investigate.topology.judging import absent_ranks, findings_of, measurements
@@ -267,3 +270,30 @@ def test_a_system_that_tells_no_load_is_not_busy(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(os, "getloadavg", refuse, raising=False)
     assert _busy() == []
+
+
+def test_a_rank_that_is_to_die_is_killed_in_its_meeting_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is gone while it waits for its turn is replaced, and the meeting would be held."""
+    happened: list[str] = []
+
+    class Clock:
+        def __init__(self, after: float, act: Callable[..., None], given: tuple[object, ...]) -> None:
+            happened.append(f"kill {given[0]}")
+
+        def start(self) -> None:
+            """Kill nobody."""
+
+    class Asked:
+        pid = 4711
+
+        def ask(self, what: str, limit: float, /, **given: Any) -> Any:
+            happened.append(what.rpartition(":")[2])
+            return {"outcome": "done"}
+
+    monkeypatch.setattr(matching.threading, "Timer", Clock)
+    player = matching._Player(
+        Match(python=sys.executable, ranks=4, dead_ranks=(1,)), 1, 4, ("127.0.0.1", 1), "run", None
+    )
+    player.worker = Asked()  # type: ignore[assignment]
+    player._meetings(dict.fromkeys(range(4), "here"), None)
+    assert happened == ["arrive", "meet", "arrive", "kill 4711", "meet"]
