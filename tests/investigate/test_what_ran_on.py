@@ -179,6 +179,13 @@ def test_a_program_that_says_last_of_all_that_it_goes_on_has_not_failed(
     assert told(tmp_path, _LONG * 45 + _MISFIT + last).category == category
 
 
+def test_what_nobody_caught_has_failed_whatever_stands_behind_it(tmp_path: Path) -> None:
+    said = "2026-02-11 09:00:01,000 - test - INFO - Continuing without the scans\n"
+    caught = _DIED.replace('line 146, in <module>\n    main()\n  File "/job/test.py", ', "")
+    assert told(tmp_path, _LONG * 45 + caught + said).category == "none"
+    assert told(tmp_path, _LONG * 45 + _DIED + said).category == "data"
+
+
 @pytest.mark.parametrize(
     ("end", "category"),
     [

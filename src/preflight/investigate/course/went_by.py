@@ -33,10 +33,10 @@ _RUNS_ON = (WRAPPER, "shell")
 def without_went_by(case: Case, failing: list[Event]) -> list[Event]:
     """Return nothing where much was said long after the last of what failed, by the clock of the log; else what failed.
 
-    Where several ranks write, or steps are counted, the steps tell whether a run went on.
+    Where no line bears a time, only very much is of what ran on. Where several ranks write, the steps tell whether a run went on;
+    so they do where they are counted, unless those behind bear no number.
     """
-    several = len(case.people.seen) > 1 or (case.people.world or 1) > 1 or len(case.people.nodes) > 1
-    if not failing or several or case.reading.flights or case.reading.stacks:
+    if not failing or _several(case) or case.reading.flights or case.reading.stacks:
         return failing
     if any(one.step is not None for one in case.steps) and not all(_worked_since(case, one) for one in failing):
         return failing
@@ -46,15 +46,26 @@ def without_went_by(case: Case, failing: list[Event]) -> list[Event]:
 
 
 def without_what_it_goes_on_behind(case: Case, failing: list[Event]) -> list[Event]:
-    """Return nothing where the last line of the log says that the program goes on behind what failed right above; else what failed."""
-    if not failing or any(one.code for one in case.endings):
+    """Return nothing where the last line of the log says that the program goes on behind what failed right above; else what failed.
+
+    What nobody caught is a failure: what was said before waits in a buffer, and comes out as a program ends.
+    """
+    if not failing or _several(case) or any(one.code for one in case.endings):
         return failing
     last = max(failing, key=lambda event: event.place)
     file = case.files.get(last.hit.file)
     if file is None or case.lines_behind(last.hit) > _NEAR or any(one.hit.file != last.hit.file for one in failing):
         return failing
-    caught = all(event.category in _CATCHES and not event.id.startswith(_OF_MANY) for event in failing)
+    uncaught = {one.hit.place for one in case.raised if one.frames and one.frames[0].function == "<module>"}
+    caught = all(
+        event.category in _CATCHES and not event.id.startswith(_OF_MANY) and event.place not in uncaught
+        for event in failing
+    )
     return [] if caught and _CONTINUES.search(file.last_text) else failing
+
+
+def _several(case: Case) -> bool:
+    return len(case.people.seen) > 1 or (case.people.world or 1) > 1 or len(case.people.nodes) > 1
 
 
 def _worked_since(case: Case, event: Event) -> bool:
@@ -76,5 +87,6 @@ def _went_by(case: Case, event: Event) -> bool:
     behind = case.lines_behind(event.hit)
     size = file.size * behind // max(file.lines, 1)
     if event.time is None or file.last_time is None:
-        return event.time is None and file.last_time is None and behind >= _MANY and size >= _MUCH
+        untimed = event.time is None and file.last_time is None
+        return untimed and behind >= _MANY and size >= _MUCH
     return behind >= _LINES and size >= _BYTES and file.last_time - event.time - event.error >= _SECONDS
