@@ -25,6 +25,9 @@ def told(folder: Path, text: str) -> Incident:
     [
         ("make: *** [Makefile:12: train] Error 1", "other"),
         ("Process exited with code 1", "other"),
+        ("run.sh: line 12: 4711 Terminated              python train.py", "preemption"),
+        ("run.sh: line 12: 4711 Aborted                 python train.py", "other"),
+        ("Illegal instruction", "environment"),
         ("\nreal\t12m3s\nCommand exited with non-zero status 1", "other"),
         ("State: FAILED (exit code 1)\nCores: 8", "other"),
         ("State: OUT_OF_MEMORY (exit code 0)\nCores: 8", "oom"),

@@ -47,6 +47,12 @@ LITERALS = (
     b" status failed cmd ",
     b"hild process with PID ",
     b"Process ",
+    b"Aborted",
+    b"Bus error",
+    b"Illegal instruction",
+    b"Floating point exception",
+    b" Terminated  ",
+    b" Hangup  ",
     *wrappers.LITERALS,
     *signal_words.LITERALS,
 )
@@ -244,10 +250,12 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End | None]], ...
     (
         re.compile(
             r"(?::|^)\s{0,20}(?:line \d+:)?\s{0,20}(?P<pid>\d{1,10})?\s{0,20}(?P<word>Killed|Segmentation fault|Aborted|Bus error|Illegal instruction|"
-            r"Floating point exception|Terminated)\s*(?:\(core dumped\)|(?= {2,}\S))"
+            r"Floating point exception|Terminated|Hangup)\s*(?:\(core dumped\)|(?= {2,}\S))"
         ),
         _shell,
     ),
+    # A shell prints the word alone where no memory was written down.
+    (re.compile(r"^(?P<word>Aborted|Bus error|Illegal instruction|Floating point exception)(?P<pid>)\s*$"), _shell),
     (re.compile(r"died with <Signals\.(?P<signal>SIG\w+): \d+>"), _python),
     (re.compile(r"Process finished with exit code (?P<code>-?\d{1,10})\b"), _status),
     (re.compile(r"returned non-zero exit status (?P<code>\d{1,10})"), _status),
