@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from preflight.monitor.collect import budget, entry
+from preflight.monitor.collect import budget, entry, modules
 from preflight.monitor.collect.settings import Settings
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -188,6 +188,7 @@ def test_a_program_is_recorded_within_its_budget_of_processor_time(monkeypatch: 
     # Time on the processor: what else the machine does is not counted, neither here nor there.
     monkeypatch.setattr(budget, "clock", time.thread_time)
     monkeypatch.setattr(entry, "clock", time.thread_time_ns)
+    monkeypatch.setattr(modules, "clock", time.thread_time_ns)
     monkeypatch.setattr(budget, "_EARLY", 0)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
