@@ -122,8 +122,8 @@ def test_what_runs_a_notebook_says_no_more_than_its_cell(tmp_path: Path, head: s
 
 
 def test_a_cell_in_an_editor_is_one_too(tmp_path: Path) -> None:
-    lacks = raised("/work/train.ipynb Cell 5 in <cell line: 1>()", "np.mean(x)", "NameError: name 'np' is not defined")
-    stopped = raised("/work/train.ipynb Cell 9 line 2", "loss.backward()", "KeyboardInterrupt: ")
+    lacks = raised("/data/train.ipynb Cell 5 in <cell line: 1>()", "np.mean(x)", "NameError: name 'np' is not defined")
+    stopped = raised("/data/train.ipynb Cell 9 line 2", "loss.backward()", "KeyboardInterrupt: ")
     assert told(tmp_path, lacks + stopped).category == "preemption"
     assert told(tmp_path, stopped + lacks).category == "usercode"
 

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """Ends that a shell tells in another language than English."""
 
 from __future__ import annotations

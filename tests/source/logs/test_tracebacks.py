@@ -269,8 +269,8 @@ KeyboardInterrupt:
         ("Input In [2], in <cell line: 15>()", ("Input In [2]", 0, "<module>")),
         ("File ~/env/kit/__init__.py:9", ("~/env/kit/__init__.py", 9, "<module>")),
         ("~/over/train.py in <module>", ("~/over/train.py", 0, "<module>")),
-        ("/work/my train.ipynb Cell 17 in <cell line: 3>()", ("/work/my train.ipynb", 0, "<module>")),
-        ("/work/train.ipynb Cell 17 in loss_of(logits, batch)", ("/work/train.ipynb", 0, "loss_of")),
+        ("/data/my train.ipynb Cell 17 in <cell line: 3>()", ("/data/my train.ipynb", 0, "<module>")),
+        ("/data/train.ipynb Cell 17 in loss_of(logits, batch)", ("/data/train.ipynb", 0, "loss_of")),
         (r"c:\Users\me\train.ipynb Cell 4 line 12", (r"c:\Users\me\train.ipynb", 12, "<module>")),
         ("saved train.ipynb Cell 4 and others", None),
         ("train.py:30", None),
@@ -287,7 +287,7 @@ def test_an_editor_links_the_lines_of_a_cell() -> None:
     link = "<a href='vscode-notebook-cell://ssh/work/train.ipynb#X21sZQ%3D%3D?line={0}'>{1}</a>"
     frames = parse(
         [
-            "/work/train.ipynb Cell 17 in <cell line: 3>()",
+            "/data/train.ipynb Cell 17 in <cell line: 3>()",
             f"      {link.format(5, 6)} logits = net(batch)",
             f"----> {link.format(7, 8)} loss = loss_of(logits, batch)",
             "",

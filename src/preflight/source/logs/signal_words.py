@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """Reads how a process ended out of a shell's line in another language than English.
 
 The C library translates the names of signals, and bash the words around them: where the line is all that tells of an end, nothing
