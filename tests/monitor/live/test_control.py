@@ -55,7 +55,13 @@ import torch.distributed as dist
 dist.init_process_group("gloo")
 torch.manual_seed(dist.get_rank())
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, 4))
-replica = torch.nn.parallel.DistributedDataParallel(model)
+if os.environ["WRAP"] == "sharded":
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    replica = fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+else:
+    replica = torch.nn.parallel.DistributedDataParallel(model)
 optimizer = torch.optim.SGD(replica.parameters(), lr=0.01, momentum=0.9)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 150)
 first = 0
@@ -73,7 +79,8 @@ for n in range(first, 400):
     scheduler.step()
     if not first and not os.path.isdir("t/checkpoints"):
         time.sleep(0.05)
-held = b"".join(one.detach().numpy().tobytes() for one in model.parameters())
+own = [one.to_local() if hasattr(one, "to_local") else one for one in model.parameters()]
+held = b"".join(one.detach().numpy().tobytes() for one in own)
 line = f"end {dist.get_rank()} {loss.item().hex()} {zlib.crc32(held)} {scheduler.get_last_lr()} {torch.rand(1).item()}"
 dist.barrier()
 with open(f"end-{dist.get_rank()}.txt", "w") as stream:
@@ -110,8 +117,14 @@ def launch(tmp_path: Path) -> list[str]:
     return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "train.py"]
 
 
-def test_two_ranks_save_at_the_same_iteration_and_go_on_bit_by_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrap", ["copied", "sharded"])
+def test_two_ranks_save_at_the_same_iteration_and_go_on_bit_by_bit(
+    tmp_path: Path, wrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("torch")
+    if wrap == "sharded" and not hasattr(pytest.importorskip("torch.distributed.fsdp"), "fully_shard"):
+        pytest.skip("this torch shards parameters on GPUs alone")
+    monkeypatch.setenv("WRAP", wrap)
     (tmp_path / "train.py").write_text(RANKS)
     whole = preflight(
         "monitor", "run", "-o", "t", "--on-violation", "checkpoint", "--", *launch(tmp_path), cwd=tmp_path
