@@ -15,7 +15,8 @@ _MOST_NODES = 8000
 _MOST_WRITTEN = 8  # attentions that are written out and looked at
 _MOST_USES = 64  # operations on the way from the weights of an attention to what is done with them
 _END = 1 << 64
-_ALL = (1 << 63) - 1  # where a slice ends that has no end
+_BOUNDS = ("_saved_start", "_saved_end", "_saved_step")  # a function of the program may be called Slice, and has none
+_WHOLE = (0, (1 << 63) - 1, 1)  # those of a slice that has no end
 _MASKED = -1e4
 """What is added to scores of attention that are not to count is below this."""
 _TO_SCORES = (
@@ -373,7 +374,7 @@ def _children(node: Any) -> Iterator[Any]:
 
 def _sliced(node: Any) -> Any:
     """What a slice that takes all of it is made from, which an older torch makes of ``x[:, None]``; else the operation."""
-    while name_of(node) == "Slice" and (node._saved_start, node._saved_end, node._saved_step) == (0, _ALL, 1):
+    while name_of(node) == "Slice" and tuple(getattr(node, word, None) for word in _BOUNDS) == _WHOLE:
         below = node.next_functions[0][0]
         if below is None:
             break

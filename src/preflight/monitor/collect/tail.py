@@ -12,6 +12,7 @@ from typing import Any
 
 from .bounded import BoundedLooks
 from .dropped import constant, drops
+from .graph import name_of
 from .plain import plain_types
 from .unpacking import runs_a_hook
 
@@ -58,7 +59,7 @@ def _walk(root: Any) -> list[list[Any]]:
     found: list[list[Any]] = []
     masks = 0
     for node in nodes:  # grows as it goes
-        name = _name(node)
+        name = name_of(node)
         if name == "Mul" and masks < _MOST_MASKS and any(below is None for below, _ in node.next_functions):
             masks += 1
             name = DROPPED if drops(node) else name
@@ -77,12 +78,6 @@ def _walk(root: Any) -> list[list[Any]]:
             if name == "Mul" and None in (one for one, _ in node.next_functions) and _shape(below) != entry[1]:
                 entry.append(_sizes(constant(node)))
     return found
-
-
-def _name(node: Any) -> str:
-    """``Softmax`` of ``SoftmaxBackward0``."""
-    word = str(node.name()).rpartition("::")[2]
-    return word.rstrip("0123456789").removesuffix("Backward")
 
 
 def _shape(node: Any) -> list[int] | None:
