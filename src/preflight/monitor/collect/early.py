@@ -2,6 +2,8 @@
 
 A process that ``multiprocessing`` starts anew runs the person's module once more, and only then what it was started for:
 a rank, which keeps what the module did (its seeds), or the worker of a loader, of which that tells nothing.
+A module that does not ask whether it is the main one does all of its work there, for as long as that takes: what is held
+has an end.
 """
 
 from __future__ import annotations
@@ -9,6 +11,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from typing import Any
+
+MOST = 10_000
+"""Rows that are held."""
 
 
 def preparing() -> bool:
@@ -22,6 +27,11 @@ class Early:
 
     def __init__(self) -> None:
         self._rows: list[tuple[str, tuple[Any, ...]]] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether as many rows are held as may be."""
+        return len(self._rows) >= MOST
 
     def put(self, kind: str, row: tuple[Any, ...]) -> None:
         """Hold one row."""

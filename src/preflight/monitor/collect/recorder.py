@@ -175,8 +175,11 @@ class Recorder(Iterations):
         (self._sink or self._opened()).put_all(kind, rows)
 
     def _opened(self) -> Sink | Early:
-        """What takes rows where no file is open yet: it is opened now, unless the process is still being set up."""
-        if preparing():
+        """What takes rows where no file is open yet: it is opened now, unless the process is still being set up.
+
+        It is opened, too, where more rows come meanwhile than are held: then a training is what that process does.
+        """
+        if preparing() and not self._early.full:
             return self._early
         self._sink = self._open_sink(self)
         for kind, row in self._early.taken():
