@@ -379,6 +379,16 @@ def test_a_process_that_only_helps_is_no_rank(folder: Path) -> None:
     ]
 
 
+def test_what_a_helper_had_trouble_with_is_told_of_it(folder: Path) -> None:
+    path = rank(folder, 0, 1, pid=100)
+    path.write_bytes(path.read_bytes() + block(payload([row("iteration", q=90, i=3, s=4)])))
+    trouble = row("trouble", q=1, i=-1, where="writer", error="rows dropped: 5 call")
+    write(folder, "rank-00000.200.trace", [("begin", begin(0, 0, 1, 200, parent=100)), trouble, ("end", end(9))])
+    assert [text for _, text in _said(folder)] == [
+        "process 200, which trains nothing, iteration -1: writer: rows dropped: 5 call"
+    ]
+
+
 def test_a_rank_that_died_before_its_first_iteration_is_no_helper(folder: Path) -> None:
     """Its launcher trained nothing, or something of another world."""
     for number in range(2):

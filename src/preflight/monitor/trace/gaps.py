@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from heapq import nlargest
 from statistics import median
 
 from preflight.vocabulary.trace import TraceGap
@@ -157,7 +158,7 @@ def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
     if type(dropped) is int and dropped > 0:
         yield _gap("dropped", f"{dropped} rows of {name} were not kept", process, rows=dropped)
     for row in process.troubles:
-        text = f"{name}, iteration {row['i']}: {row['where']}: {row['error']}"
+        text = f"{name.rstrip(',')}, iteration {row['i']}: {row['where']}: {row['error']}"
         yield _gap("trouble", text, process, iteration=row["i"] if type(row["i"]) is int else None)
     for row in process.thinned:
         every = row["every"]
@@ -178,8 +179,12 @@ def _shorter(processes: list[Process]) -> Iterator[TraceGap]:
     trainers = _trainers(processes)
     for attempt in sorted({process.attempt for process in trainers}):
         same = [process for process in trainers if process.attempt == attempt]
+        reached: dict[int, int] = {}
         for process in same:
-            furthest = max((one.iteration for one in same if one.rank != process.rank), default=-1)
+            reached[process.rank] = max(process.iteration, reached.get(process.rank, -1))
+        first = nlargest(2, reached, key=reached.__getitem__)
+        for process in same:
+            furthest = next((reached[rank] for rank in first if rank != process.rank), -1)
             if process.iteration < furthest and process.end is not None:
                 when = f"at iteration {process.iteration}" if process.iteration >= 0 else "before its first iteration"
                 text = f"{who(process)} ended {when}, and another rank reached {furthest}"
