@@ -34,3 +34,22 @@ def test_a_slice_that_takes_all_is_passed_by() -> None:
     whole, part = (torch.ops.aten.slice(given, 0, first, (1 << 63) - 1, 1) for first in (0, 1))
     assert Graph(whole.sum().grad_fn).names == ["AccumulateGrad", "Sum"]
     assert Graph(part.sum().grad_fn).names == ["AccumulateGrad", "Slice", "Sum"]
+
+
+class Transpose(torch.autograd.Function):  # type: ignore[misc]
+    """Another one: which axes it exchanges it does not say."""
+
+    @staticmethod
+    def forward(ctx: Any, given: Any) -> Any:
+        return given.transpose(-1, -2).clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return gradient.transpose(-1, -2)
+
+
+def test_axes_that_a_function_of_the_program_lays_out_are_not_known() -> None:
+    query, key, value = (torch.randn(2, 4, 4, requires_grad=True) for _ in range(3))
+    weights = torch.softmax(torch.bmm(query, key), -1)
+    assert Graph(torch.bmm(weights.transpose(-1, -2), value).sum().grad_fn).crosswise() == 1.0
+    assert Graph(torch.bmm(Transpose.apply(weights), value).sum().grad_fn).crosswise() is None

@@ -64,6 +64,26 @@ def test_nothing_is_told_of_targets_that_weigh_differently_or_are_all_ignored() 
     assert not told(trained(lambda scores, targets: 0 * functional.cross_entropy(scores, targets)))
 
 
+class NllLoss(torch.autograd.Function):  # type: ignore[misc]
+    """A function of the program, which says nothing of how it is reduced."""
+
+    @staticmethod
+    def forward(ctx: Any, given: Any) -> Any:
+        return -given.sum()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return -gradient.expand(6)
+
+
+def test_a_loss_of_the_program_with_the_name_of_one_of_torchs_is_left_alone() -> None:
+    def loss_of(scores: Any, targets: Any) -> Any:
+        return NllLoss.apply(scores.log_softmax(1)[:, 0])
+
+    kept = trained(loss_of)
+    assert (told(kept), kept.table("trouble")) == ([], [])
+
+
 def test_a_graph_that_is_gone_through_twice_is_told_of_once() -> None:
     def twice(scores: Any, targets: Any) -> Any:
         loss = functional.cross_entropy(scores, targets)

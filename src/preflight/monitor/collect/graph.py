@@ -162,7 +162,7 @@ class Graph:
                 break
             above, at, axes, viewed = open_.pop()
             name = self.names[above]
-            if name in _LAYING and not viewed:
+            if name in _LAYING and not viewed and self.nodes[above].name()[-1:].isdigit():  # torch numbers its own
                 axes = _laid_out(self.nodes[above], name, axes)
             elif name in _KEEPING and (name != "Mul" or len(self.below[above]) == 1):
                 viewed = viewed or name in _VIEWS

@@ -42,7 +42,7 @@ class Stored:
         plain_types(recorder.torch)
 
     def begins(self, loader: Any, name: str, epoch: int) -> None:
-        """A loop over a loader begins: tell whether its data were scaled or shifted since the one before."""
+        """A loop over a loader begins: tell what was done to its data, where they lie, since the one before."""
         torch = self.recorder.torch
         if (epoch >= _FIRST and epoch % _EVERY > 1) or not self.recorder.wants(NAME) or impossible(torch):
             return

@@ -60,7 +60,9 @@ class Targets:
 
     def _watch(self, node: Any, subject: str) -> None:
         """Wait for what comes back to a loss; of a graph that is gone through again only the first time counts."""
-        reduction = node._saved_reduction
+        reduction = getattr(node, "_saved_reduction", None)
+        if reduction is None:
+            return  # a function of the program that is called so
         total = None
         if reduction != _NONE:
             if runs_a_hook(node, "total_weight"):
