@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,45 @@ def test_networks_whose_own_optimizers_never_step_are_looked_at_as_those_of_none
     assert held is not None
     assert len(seen) == first
     assert all(row["bits"] for row in seen)
+
+
+class Lazy:
+    """Stands for what is not there yet; whoever asks what it is has it made."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        raise RuntimeError("it is not there yet")
+
+
+def test_what_a_proxy_stands_for_is_not_asked_for() -> None:
+    """The names in sight are looked through for models, for copies of them, and for tables of tensors."""
+    lazy, gone = Lazy(), weakref.proxy(set())
+    proxies = [lazy, gone]
+    own = types.SimpleNamespace(proxies=proxies, lazy=lazy)
+    with recorded() as kept:
+        net = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(2):
+            net(torch.randn(4, 3)).sum().backward()
+            optimizer.step()
+    assert own.proxies is proxies
+    assert kept.table("trouble") == []
+    assert [len(kept.calls(name)) for name in ("forward", "step")] == [2, 2]
+
+
+@pytest.mark.parametrize("part", ["coarse.Coarse", "shadows.Shadows"])
+def test_a_step_is_told_where_a_look_at_copies_fails(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: Any) -> None:
+        raise ValueError("a copy that nobody thought of")
+
+    monkeypatch.setattr(f"preflight.monitor.collect.{part}.look", fail)
+    with recorded() as kept:
+        net = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        net(torch.randn(4, 3)).sum().backward()
+        optimizer.step()
+    assert len(kept.calls("step")) == 1
+    assert "a copy that nobody thought of" in kept.table("trouble")[0]["error"]
 
 
 def test_neither_contexts_that_are_switched_off_nor_those_of_an_evaluation_are_idle() -> None:

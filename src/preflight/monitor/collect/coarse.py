@@ -19,6 +19,7 @@ from .pending import Pending, to_host
 from .plain import DEVICES, Outside, impossible, simple
 from .recorder import Recorder
 from .roster import Held
+from .scope import attributes_of, is_a
 from .scope import variables as names_of
 from .shadows import is_own
 
@@ -132,9 +133,8 @@ def _modules(kind: Any) -> Iterator[tuple[str, Any]]:
                 left -= 1
                 if left < 0:
                     return
-                if isinstance(value, kind):
+                if is_a(value, kind):
                     yield name, value
-                elif not name.startswith("__") and not isinstance(value, type) and is_own(type(value)):
-                    held = getattr(value, "__dict__", None)
-                    inner = list(held.items()) if isinstance(held, dict) else []
-                    yield from ((f"{name}:{word}", one) for word, one in inner if isinstance(one, kind))
+                elif not name.startswith("__") and not is_a(value, type) and is_own(type(value)):
+                    inner = list(attributes_of(value).items())
+                    yield from ((f"{name}:{word}", one) for word, one in inner if is_a(one, kind))

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from .places import is_users
-from .scope import owner_of, variables
+from .scope import is_a, owner_of, variables
 
 _WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 _WRAPPERS_WITH_MODULE = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "DeepSpeedEngine")
@@ -154,7 +154,7 @@ def _holds(value: Any, module: Any) -> bool:
     if value is module:
         return True
     # Only what is itself a module is looked into: an attribute of anything else could run the person's code.
-    return isinstance(value, sys.modules["torch"].nn.Module) and inner(value) is module
+    return is_a(value, sys.modules["torch"].nn.Module) and inner(value) is module
 
 
 def modules_in_sight(frame: FrameType | None = None) -> Iterator[tuple[str, Any]]:
@@ -176,6 +176,6 @@ def modules_in_sight(frame: FrameType | None = None) -> Iterator[tuple[str, Any]
             holders.append(here.f_globals)
         for holder in holders:
             for name, value in list(holder.items()):
-                if isinstance(value, kind) and name != "self" and id(value) not in seen:
+                if is_a(value, kind) and name != "self" and id(value) not in seen:
                     seen.add(id(value))
                     yield name.lstrip("_") or name, value

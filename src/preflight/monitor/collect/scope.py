@@ -45,6 +45,32 @@ def owner_of(frame: FrameType) -> Any:
     return variables(frame).get("self") if named else None
 
 
+def is_a(value: Any, kinds: Any) -> bool:
+    """Return whether something is of a class, by its type alone.
+
+    ``isinstance`` asks besides what the thing says of itself, which may run the person's code: a proxy makes what it stands
+    for, or raises where that is gone or not there yet.
+
+    Args:
+        value: Anything that a name of the person's code stands for.
+        kinds: A class, or a tuple of them.
+    """
+    return issubclass(type(value), kinds)
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """Return what an object holds by name, without asking the object; nothing where it has no such dictionary.
+
+    Args:
+        value: Anything that a name of the person's code stands for.
+    """
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return held if is_a(held, dict) else {}
+
+
 _readers: list[Read] = []
 
 

@@ -21,6 +21,7 @@ from .places import is_users
 from .plain import DEVICES, Outside, impossible, plain_types, simple
 from .recorder import Recorder
 from .roster import Held
+from .scope import attributes_of, is_a
 from .scope import variables as names_of
 
 SLOW, FAST, LEFT = "kept.slow", "kept.fast", "kept.left"
@@ -231,7 +232,7 @@ def _by_key(table: dict[Any, Any], trained: dict[str, Any]) -> Iterator[tuple[st
     if dict.__len__(table) > _MOST_ENTRIES:
         return
     for key, value in list(dict.items(table)):
-        if isinstance(key, str) and isinstance(value, kind) and not value.requires_grad:
+        if isinstance(key, str) and is_a(value, kind) and not value.requires_grad:
             fast = trained.get(key, trained.get(key.partition(".")[2]))
             if fast is not None and _fits(value, fast):
                 yield key, value, (fast,)
@@ -244,7 +245,7 @@ def _in_order(table: Sequence[Any], trained: list[tuple[str, Any]]) -> Iterator[
     if own.__len__(table) != len(trained):
         return
     both = [(name, slow, fast) for slow, (name, fast) in zip(own.__iter__(table), trained, strict=True)]
-    if all(isinstance(slow, kind) and slow.shape == fast.shape for _, slow, fast in both):
+    if all(is_a(slow, kind) and slow.shape == fast.shape for _, slow, fast in both):
         yield from ((name, slow, (fast,)) for name, slow, fast in both if not slow.requires_grad and _fits(slow, fast))
 
 
@@ -263,17 +264,15 @@ def _in_sight(module: Any) -> Iterator[tuple[str, Any]]:
 
 def _tables(name: str, value: Any, module: Any, depth: int, budget: list[int]) -> Iterator[tuple[str, Any]]:
     """A value where it is a table, and those that the attributes of an object of the person's own hold."""
-    if isinstance(value, (dict, list, tuple)):
+    if is_a(value, (dict, list, tuple)):
         budget[0] -= 1
         yield name, value
         return
-    if not depth or isinstance(value, (module, type)) or not is_own(type(value)):
+    if not depth or is_a(value, (module, type)) or not is_own(type(value)):
         return
-    held = getattr(value, "__dict__", None)
-    if not isinstance(held, dict):
-        return
-    budget[0] -= 1
-    for word, inner in list(held.items()):
+    held = list(attributes_of(value).items())
+    budget[0] -= bool(held)
+    for word, inner in held:
         if budget[0] > 0:
             yield from _tables(word if name == "self" else f"{name}.{word}", inner, module, depth - 1, budget)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from .naming import Names, user_frames
 from .recorder import Recorder
-from .scope import variables
+from .scope import is_a, variables
 
 SCHEMA = "preflight.checkpoint/1"
 FOLDER = "checkpoints"
@@ -84,7 +84,7 @@ class Sight:
 
 def _has_state(value: Any, torch: Any) -> bool:
     """Whether something has a state to be saved; only types are looked at, so that nothing of the person's runs."""
-    if isinstance(value, (torch.nn.Module, torch.Generator)):
+    if is_a(value, (torch.nn.Module, torch.Generator)):
         return True
     kind = type(value)
     return (

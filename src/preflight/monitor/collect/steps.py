@@ -133,8 +133,8 @@ class Steps:
                 self.states.untrained("before_step", rest)
                 self.states.gradients("before_step", -1, False)
                 if exact and index == recorder.primary:
-                    self._shadows.look(held.pairs(), rest)
-                    self._coarse.look(held.pairs(), rest)
+                    recorder.within("shadows", self._shadows.look, held.pairs(), rest)
+                    recorder.within("coarse", self._coarse.look, held.pairs(), rest)
         if self._steps.get(index, 0) == units.AFTER and recorder.wants(units.NAME):
             units.look(recorder, held.pairs())
         self.groups.tell(optimizer, name, index)
