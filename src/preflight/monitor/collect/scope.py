@@ -65,7 +65,7 @@ def attributes_of(value: Any) -> dict[str, Any]:
         value: Anything that a name of the person's code stands for.
     """
     try:
-        held = object.__getattribute__(value, "__dict__")
+        held: dict[str, Any] = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return {}
     return held if is_a(held, dict) else {}
