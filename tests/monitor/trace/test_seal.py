@@ -72,6 +72,12 @@ def test_any_rows_come_back_as_they_were(tmp_path: Path, blocks: list[list[Any]]
     assert shown(list(TraceFolder(folder).batches())) == before
 
 
+def test_a_machine_that_is_no_word_is_none(tmp_path: Path) -> None:
+    write(tmp_path, "rank-00000.7.trace", [("begin", begin(host=[]))])
+    [process] = TraceFolder(tmp_path).identified()
+    assert process.host is None
+
+
 def test_kinds_and_columns_of_a_later_version_come_back(tmp_path: Path) -> None:
     text = b'{"tables":{"new kind":{"q":[1,2],"v":[null,{"a":NaN}]},"end":{"q":[3],"later":["x"]}}}'
     (tmp_path / "rank-00000.7.trace").write_bytes(block(payload([("begin", begin())])) + block(text))

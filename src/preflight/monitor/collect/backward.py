@@ -223,7 +223,7 @@ def _kept(
 def read_later(tensor: Any) -> Pending | None:
     """The value of a scalar tensor: read at once on the CPU, and without waiting for it on a GPU."""
     torch = loaded()
-    if type(tensor) is torch.Tensor and tensor.is_cpu:  # as nearly all are, told by one operation
+    if torch is not None and type(tensor) is torch.Tensor and tensor.is_cpu:  # as nearly all are, told by one operation
         return Pending.known([float(tensor.item())])
     held = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     held = held.detach()

@@ -69,7 +69,8 @@ class Process:
     @property
     def host(self) -> str | None:
         """The machine that it ran on."""
-        return self.facts.get("host")
+        host = self.facts.get("host")
+        return host if isinstance(host, str) else None
 
     @property
     def world(self) -> int | None:
