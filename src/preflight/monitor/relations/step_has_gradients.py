@@ -12,8 +12,9 @@ from preflight.monitor.window import State, Window
 
 _ALONE, _AMONG_OTHERS = 2, 6
 """Steps in a row without any gradient that are one too many; several optimizers may take turns."""
-_NO_PASS, _NO_PASS_NOR_DATA = 3, 32
-"""Such steps where there was no backward pass either; a memory may have to fill up where no loader gives the data."""
+_NO_PASS, _NO_PASS_LONG = 3, 32
+"""Such steps where there was no backward pass either, with data and gradients that are cleared, and with one of both: a
+memory may have to fill up where no loader gives the data, and a search puts back what it has tried where none are cleared."""
 _HALF = "=float16"
 """In the context of a call: autocast to this type."""
 
@@ -29,8 +30,9 @@ class StepHasGradients(Relation):
     earlier steps had gradients, or those of another optimizer have: losses with a margin rest there once it is kept, and
     a loss is multiplied by zero as long as its network waits.
     Where the process made no backward pass at all, three steps in a row are enough, if before each of them the model was
-    passed in training mode, its gradients were cleared or a loader gave a batch, and nobody else moved its parameters:
-    the call of ``backward`` is missing. Without a loader it takes 32 steps.
+    passed in training mode, its gradients were cleared and a loader gave a batch, and nobody has ever moved or written to
+    its parameters: the call of ``backward`` is missing. Where only one of both is so, the clearing or the batch, it takes
+    32 steps: a search without gradients that puts back what made nothing better rests in many of its steps, too.
     """
 
     name = "step-has-gradients"
@@ -58,6 +60,7 @@ class StepHasGradients(Relation):
         self._passed = False  # a backward pass was made
         self._idle: dict[int, int] = {}  # by optimizer: steps in a row for which none was
         self._left: dict[int, State] = {}  # by optimizer: its parameters as the last of them left them
+        self._by_hand = False  # parameters were moved or written to though there was no backward pass
 
     def quiet(self, window: Window) -> bool:
         """Whether each step had gradients: of those without it counts how many there are in a row.
@@ -65,7 +68,8 @@ class StepHasGradients(Relation):
         Where gradients were not looked at, it matters whether parameters were, before the step; where they are zero, the
         loss matters.
         """
-        waits = bool(self._left) and not self._passed  # then it matters whether parameters move
+        # Before the first backward pass it matters whether parameters move.
+        waits = bool(self._left) and not self._passed and not self._by_hand
         return not (waits or self._resting or any(self._empty.values())) and all(
             step.gradients is not None for step in steps_of(window)
         )
@@ -76,7 +80,7 @@ class StepHasGradients(Relation):
             if step.named("backward"):
                 self._passed = True
                 self._idle.clear()
-            elif not self._passed and not step.closure:
+            elif not self._passed:
                 yield from self._unpassed(step, window)
             if step.closure or not step.named("backward") or step.after is None or not step.after.ids:
                 continue
@@ -101,11 +105,16 @@ class StepHasGradients(Relation):
         before = step.before or self._left.get(step.optimizer)
         self._left[step.optimizer] = after
         rests = before is not None and (before.ids, before.norm, before.bits) == (after.ids, after.norm, after.bits)
+        if (before is not None and _moved(before, after)) or (step.call.args or {}).get("written"):
+            self._by_hand = True
         empty = all(norm is None for norm in held.norm)
         fed = bool(step.named("fetch"))
-        trains = rests and empty and _passes(step, window) and (fed or bool(step.clearing(window)))
+        if step.closure:
+            return
+        cleared = bool(step.clearing(window))
+        trains = not self._by_hand and rests and empty and _passes(step, window) and (fed or cleared)
         count = self._idle[step.optimizer] = self._idle.get(step.optimizer, 0) + 1 if trains else 0
-        if count < (_NO_PASS if fed else _NO_PASS_NOR_DATA):
+        if count < (_NO_PASS if fed and cleared else _NO_PASS_LONG):
             yield Example((), True, {"optimizer": step.kind, "cleared": False}, call=step.call)
             return
         names = tuple(window.run.name(ident) for ident in after.ids)
@@ -177,7 +186,10 @@ class StepHasGradients(Relation):
         cleared = "zero_grad optimizer0:SGD"
         yield _unpassed(4, "fetch loader0", cleared)  # a schedule that is tried out
         yield _unpassed(4, "fetch loader0", cleared, "forward model", weight=0.5)  # moved by hand
+        yield _unpassed(8, "fetch loader0", cleared, "forward model", weight=0.5, moves=2)  # and put back later
+        yield _unpassed(8, "fetch loader0", cleared, "forward model", written=True)  # and from the start on
         yield _unpassed(8, cleared, "forward model")  # a memory fills up
+        yield _unpassed(8, "fetch loader0", "forward model")  # a search has found nothing better yet
         yield [*_unpassed(2, "fetch loader0", "forward model"), mini.window("fetch loader0", *rows)]
 
     @classmethod
@@ -207,7 +219,7 @@ class StepHasGradients(Relation):
         mini = Mini({"model.weight": {}})
         yield [*(mini.window(*_flat(0.3, 0.5)) for _ in range(3)), *(mini.window(*_flat(0.3)) for _ in range(3))]
         yield _unpassed(3, "fetch loader0", "zero_grad optimizer0:SGD", "forward model")
-        yield _unpassed(3, "fetch loader0", "forward model")
+        yield _unpassed(32, "fetch loader0", "forward model")
         yield _unpassed(32, "zero_grad optimizer0:SGD", "forward model")
 
 
@@ -223,6 +235,12 @@ def _flat(loss: float, gradient: float = 0.0) -> tuple[Any, ...]:
     )
 
 
+def _moved(before: State, after: State) -> bool:
+    """Whether two looks at the same parameters, of which one may be less exact, show different ones."""
+    alike = before.bits == after.bits or before.bits is None or after.bits is None
+    return before.ids == after.ids and not (alike and before.norm == after.norm)
+
+
 def _passes(step: Step, window: Window) -> bool:
     """Whether a model of which an optimizer holds parameters was passed in training mode since the step before."""
     roots = step.owned(window)
@@ -234,16 +252,19 @@ def _passes(step: Step, window: Window) -> bool:
     )
 
 
-def _unpassed(steps: int, *rows: Any, weight: float = 0.0) -> list[Window]:
-    """Iterations without a backward pass, in each of which the weight moves by so much."""
+def _unpassed(
+    steps: int, *rows: Any, weight: float = 0.0, moves: int | None = None, written: bool = False
+) -> list[Window]:
+    """Iterations without a backward pass, in each of which, or the first few, the weight moves by so much."""
+    last = steps if moves is None else moves
     mini = Mini({"model.weight": {}})
     return [
         mini.window(
             *rows,
             ("gradients", {"model.weight": None}),
-            ("before", {"model.weight": 1.0 + weight * number}),
-            "step optimizer0:SGD",
-            ("after", {"model.weight": 1.0 + weight * (number + 1)}),
+            ("before", {"model.weight": 1.0 + weight * min(number, last)}),
+            ("step optimizer0:SGD", {"args": {"written": [0]} if written else {}}),
+            ("after", {"model.weight": 1.0 + weight * min(number + 1, last)}),
         )
         for number in range(steps)
     ]
