@@ -44,11 +44,16 @@ class Mini:
     allocator of ``cuda:0`` tells.
     """
 
-    def __init__(self, variables: Mapping[str, Mapping[str, Any]] | None = None, rank: int = 0, world: int = 1) -> None:
-        """Take the variables: names with what differs from a trainable float32 parameter of optimizer 0."""
+    def __init__(
+        self, variables: Mapping[str, Mapping[str, Any]] | None = None, rank: int = 0, world: int = 1, done: int = 0
+    ) -> None:
+        """Take the variables: names with what differs from a trainable float32 parameter of optimizer 0.
+
+        ``done`` steps were made before the first window.
+        """
         self.run = Run(rank, world)
         self._number = 0
-        self._step = 0
+        self._step = done
         self._iteration = 0
         self._idents: dict[str, int] = {}
         for name, more in (variables or {}).items():

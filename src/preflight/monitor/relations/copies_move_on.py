@@ -12,8 +12,9 @@ from preflight.monitor.views.copies import Copies, is_trained
 from preflight.monitor.views.fingerprints import looks_of
 from preflight.monitor.window import Batch, Call, Variable, Window
 
-_STEPS = 50
-"""Steps in which a target or an average is brought on at least once."""
+_STEPS = 20_000
+"""Steps in which a target or an average is brought on at least once: where that is seldom, it is after ten thousand, and a run
+that is only tried out ends before."""
 _LATE = 0.8
 """The share of the steps after which it was looked at once more at the least."""
 _RESTS = 3
@@ -53,13 +54,15 @@ class CopiesMoveOn(Relation):
 
     A target network answers for the samples that come next, an average is what is evaluated. Where the update of the copy is
     never reached, both go on to answer as the untrained network did.
-    Judged at the end of a program that ended by itself, after fifty steps and more. Meant are networks that no optimizer
+    Judged at the end of a program that ended by itself, after twenty thousand steps and more: a trial ends before a target
+    is brought on for the first time, or before an average begins. Meant are networks that no optimizer
     steps, that began as exact copies of a trained one and are the same in every bit at each look since, up to the last fifth
     of the steps, while all of the trained one's matrices have moved. Such a copy is either called once or twice before nearly
     each step, on batches of numbers of the same shape as those that the trained network learns from and never on these
     themselves; or before a few of the steps alone, while the trained network is never called but to learn, as often before each.
     A reference, a teacher or a model that is distilled is given the samples that the trained one learns from; a baseline is
-    evaluated beside it, and of several opponents each has its turn. Nothing is said where a file was loaded, or the network
+    evaluated beside it, and of several opponents each has its turn. One opponent that never changes in such a long training,
+    and answers once or twice for each step, looks the same as a target. Nothing is said where a file was loaded, or the network
     is a library's: a copy of what was trained before may be meant to rest.
     """
 
@@ -260,6 +263,7 @@ def _inputs(calls: Sequence[Call], batches: Sequence[Batch]) -> dict[int, _Given
 
 
 _NAMES = ("0.weight", "2.weight")
+_SHOWN = 50
 
 
 def _rows(step: int, slow: int) -> list[Any]:
@@ -270,14 +274,15 @@ def _rows(step: int, slow: int) -> list[Any]:
 
 
 def _mini() -> Mini:
+    """Windows after so many steps, with which the training is just long enough."""
     unheld = {f"{root}.{name}": {"optimizer": -1} for root in ("copy", "second") for name in _NAMES}
-    return Mini({**{f"net.{name}": {} for name in _NAMES}, **unheld})
+    return Mini({**{f"net.{name}": {} for name in _NAMES}, **unheld}, done=_STEPS - _SHOWN)
 
 
 def _targets(every: int = 0, same: bool = False, how: str = "exit", seldom: bool = False) -> list[Window]:
     mini, windows = _mini(), []
     given = {"shapes": [[8, 4]], "dtypes": ["float32"]}
-    for step in range(_STEPS):
+    for step in range(_SHOWN):
         other = 1 if seldom and step % 3 else 0
         windows.append(
             mini.window(
@@ -292,7 +297,7 @@ def _targets(every: int = 0, same: bool = False, how: str = "exit", seldom: bool
                     },
                 ),
                 *("backward", *_rows(step, step // every * every if every else 0), "step optimizer0:Adam"),
-                *([("note", "end", {"how": how})] if step == _STEPS - 1 else []),
+                *([("note", "end", {"how": how})] if step == _SHOWN - 1 else []),
             )
         )
     return windows
@@ -300,10 +305,10 @@ def _targets(every: int = 0, same: bool = False, how: str = "exit", seldom: bool
 
 def _evaluated(moves: bool = False, beside: bool = False) -> list[Window]:
     mini, windows = _mini(), []
-    for step in range(_STEPS):
+    for step in range(_SHOWN):
         own = [("forward net", {"context": "nograd"})] if beside else []
         phase = [("forward copy", {"context": "nograd"}), *own] if step % 20 == 19 else []
         rows = _rows(step, step if moves else 0)
-        end = [("note", "end", {"how": "exit"})] if step == _STEPS - 1 else []
+        end = [("note", "end", {"how": "exit"})] if step == _SHOWN - 1 else []
         windows.append(mini.window("forward net", "backward", *rows, "step optimizer0:Adam", *phase, *end))
     return windows

@@ -13,8 +13,10 @@ from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window
 
 _OVER = "term.over"
-_STEPS = 20
-"""Steps without a gradient: what takes part later has its turn by then in a run that is only tried out."""
+_LOOKS = 20
+"""Looks at its gradient in which it had none."""
+_STEPS = 1000
+"""Steps from the first of them to the last: a run that is only tried out ends before, and with it what begins later."""
 _LONG = 10_000
 """And such after which nobody waits for the end."""
 
@@ -25,9 +27,9 @@ class HeadsAreTaught(Relation):
     Of several losses one is left out of the sum, or takes the place of what was added up before: the head that it was
     computed for is in the optimizer, takes part in each pass, and never learns.
     Judged are matrices at the ends of the graph of a loss of ``torch.nn.functional``, reduced to one number and computed
-    where gradients are recorded, to which no backward pass comes. It is broken where such a matrix never had a gradient in
-    twenty steps and more of its optimizer, while others that this holds have one. That is told at the end of a program that ended
-    by itself, or after ten thousand steps, as a loss may be added later on. What the program moves by hand, such as the
+    where gradients are recorded, to which no backward pass comes. It is broken where such a matrix never had a gradient at
+    twenty looks and more, while others that its optimizer holds have one. That is told at the end of a program that ended by
+    itself after a thousand steps and more, or after ten thousand, as a loss may be added later on. What the program moves by hand, such as the
     codes of a quantisation, is left out. A head that is only measured looks the same: it need not be in the optimizer, nor be
     computed with a graph.
     """
@@ -45,7 +47,9 @@ class HeadsAreTaught(Relation):
     def __init__(self) -> None:
         self._over: dict[str, str] = {}  # by matrix, the loss that is computed from it and that nothing comes to
         self._had: set[str] = set()  # matrices that had a gradient, or that something else has moved
-        self._missed: Counter[str] = Counter()
+        self._missed: Counter[str] = Counter()  # by matrix, looks at which it had no gradient
+        self._first: dict[str, int] = {}  # and the step of the first of them
+        self._steps: dict[str, int] = {}  # and how many steps they go over
         self._told: set[str] = set()
         self._late = False
         self._last: Call | None = None
@@ -66,10 +70,12 @@ class HeadsAreTaught(Relation):
                 continue  # they are kept elsewhere
             for ident, norm in zip(state.ids, state.norm, strict=True):
                 name = window.run.name(ident)
-                if name in self._over:
-                    self._missed[name] += norm is None
-                    self._had.update([name] if norm is not None else [])
-        if not self._late and self._missed and max(self._missed.values()) >= _LONG:
+                if name in self._over and norm is not None:
+                    self._had.add(name)
+                elif name in self._over:
+                    self._missed[name] += 1
+                    self._steps[name] = step.call.s + 1 - self._first.setdefault(name, step.call.s)
+        if not self._late and max(self._steps.values(), default=0) >= _LONG:
             self._late = True
             yield from self._judge(_LONG)
         for note in window.notes.get("end", ()):
@@ -81,7 +87,7 @@ class HeadsAreTaught(Relation):
         for name, word in self._over.items():
             by_word.setdefault(word, []).append(name)
         for word, names in by_word.items():
-            lost = [name for name in names if name not in self._had and self._missed[name] >= least]
+            lost = [name for name in names if self._is_lost(name, least)]
             if word in self._told or not (lost or self._had.intersection(names)):
                 continue
             self._told.update([word] if lost else [])
@@ -92,12 +98,16 @@ class HeadsAreTaught(Relation):
                 {},
                 variables=(*lost, function, place) if lost else (),
                 expected="a backward pass that reaches it" if lost else None,
-                seen=f"no gradient in {self._missed[lost[0]]} steps" if lost else None,
+                seen=f"no gradient in {self._steps[lost[0]]} steps" if lost else None,
                 call=self._last,
                 detail=f"The {function} at {place} is never passed back, and nothing else teaches {lost[0]}"
                 if lost
                 else "",
             )
+
+    def _is_lost(self, name: str, least: int) -> bool:
+        """Whether a matrix never had a gradient, at so many looks and in so many steps."""
+        return name not in self._had and self._missed[name] >= _LOOKS and self._steps[name] >= least
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -114,10 +124,11 @@ def _run(head: float | None = None, since: int | None = None) -> list[Window]:
     mini = Mini({"net.body.weight": {}, "net.head.weight": {}})
     over = ("scalar", _OVER, "train.py:6#0#l1_loss#Abs#net.head.weight", 1.0)
     windows = []
-    for step in range(_STEPS + 5):
+    for step in range(_LOOKS + 5):
         norm = 0.5 if since is not None and step >= since else head
         rows: list[Any] = ["backward", ("gradients", {"net.body.weight": 0.5, "net.head.weight": norm})]
         rows += ["step optimizer0:SGD", *([over] if step < 3 else [])]
-        rows += [("note", "end", {"how": "exit"})] if step == _STEPS + 4 else []
+        rows += ["step optimizer0:SGD"] * (_STEPS // _LOOKS)  # at which nothing was looked at
+        rows += [("note", "end", {"how": "exit"})] if step == _LOOKS + 4 else []
         windows.append(mini.window(*rows))
     return windows
