@@ -155,6 +155,13 @@ def test_of_two_that_wait_for_each_other_the_one_that_had_come_further_is_named(
     assert judged(tmp_path, handed(forward, backward)).culprit.ranks == culprit
 
 
+@pytest.mark.parametrize("code", ["dist.recv(x, (rank - 1) % world)", "dist.recv(x, prev_rank)"])
+def test_where_nothing_tells_how_many_ranks_there_are_nobody_is_beside_another(tmp_path: Path, code: str) -> None:
+    said = f'Traceback (most recent call last):\n  File "train.py", line 30, in <module>\n    {code}\n{RECV}\n'
+    (tmp_path / "run.log").write_text("".join(f"[default0]:{line}\n" for line in said.splitlines()))
+    assert diagnose(tmp_path).incident.culprit.ranks == ()
+
+
 def test_the_one_at_which_all_waiting_ends_is_named(tmp_path: Path) -> None:
     logs = {rank: log(steps=9, line=150, code="dist.recv(x, rank - 1)", last=RECV) for rank in (1, 2, 3)}
     logs[0] = log(steps=9, line=166, code="dist.send(y, rank + 1)", last=CLOSED)

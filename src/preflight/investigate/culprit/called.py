@@ -61,7 +61,12 @@ def _end(waits: Mapping[int, int], rank: int) -> int | None:
 
 
 def peer_of(one: Stood, rank: int, world: int) -> int | None:
-    """Return whom the call on the line of a rank names; None where that cannot be told, or where calls of the line differ."""
+    """Return whom the call on the line of a rank names; None where that cannot be told, or where calls of the line differ.
+
+    Of how many ranks they are, nothing tells where only places on a node are known: ``world`` is 0 then.
+    """
+    if world < 1:
+        return None
     code, way = one.frames[-1].code, one.event.hit.fields.get("way")
     found = {
         _rank_named(args, rank, world)
