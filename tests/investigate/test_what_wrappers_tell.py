@@ -25,6 +25,9 @@ def told(folder: Path, text: str) -> Incident:
     [
         ("make: *** [Makefile:12: train] Error 1", "other"),
         ("Process exited with code 1", "other"),
+        ('The command "python train.py" exited with 1.\n\nDone. Your build exited with 1.', "other"),
+        ("Done. Your build exited with 1.", "other"),
+        ("Done. Your build exited with 0.", "none"),
         ("run.sh: line 12: 4711 Terminated              python train.py", "preemption"),
         ("run.sh: line 12: 4711 Aborted                 python train.py", "other"),
         ("Illegal instruction", "environment"),

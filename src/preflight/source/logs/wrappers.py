@@ -59,6 +59,8 @@ _FORMS = tuple(
         r"\bfailed with return code:? (?P<code>-?\d{1,10})\W*$",
         # Recipes of make: an error of one that is ignored ends nothing.
         rf"^g?make(?:\[\d+\])?: \*\*\* \[[^\]]{{1,400}}\] (?:Error (?P<code>\d{{1,10}})|{_WORD})(?: \(core dumped\))?\s*$",
+        # Travis CI, of a command and of all of them.
+        r"^(?:Done\. Your build|The command \".{1,400}\") exited with (?P<code>\d{1,10})\.\s*$",
         # GNU time.
         r"^Command exited with non-zero status (?P<code>\d{1,10})\s*$",
         r"^Command terminated by signal (?P<signal>\d{1,3})\s*$",
