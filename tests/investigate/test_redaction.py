@@ -31,6 +31,10 @@ SECRETS = [
     ("['sync.py', '--api-key', '{}']", "S3cr3t"),
     ("invalid token password={}", "horse9"),
     ("Authorization: ApiKey {}", "abcdefgh"),
+    ("AuthenticationError: api_key={}", "horse99"),
+    ("Server=db;Pwd={};Timeout=3", "/horse"),
+    ("--token <{}>x", "horse"),
+    ("--token {}", "mustang"),
 ]
 
 
@@ -39,6 +43,11 @@ def test_a_secret_is_taken_out(text: str, secret: str) -> None:
     shown = redact_text(text.format(secret))
     assert secret not in shown
     assert HIDDEN in shown
+
+
+def test_a_line_that_is_one_long_word_is_looked_through_once() -> None:
+    shown = redact_text("auth-" * 2000 + " token=s3cretword")
+    assert shown == "auth-" * 2000 + f" token={HIDDEN}"
 
 
 @pytest.mark.parametrize(
@@ -58,6 +67,18 @@ def test_a_secret_is_taken_out(text: str, secret: str) -> None:
         "the password was not accepted",
         "error: argument --auth-token: expected one argument",
         "usage: sync.py [--password PASSWORD] --token --host HOST",
+        "ValueError: --token must be set",
+        "pass --token or set it in the environment; --api-key cannot be empty",
+        "  --hub-token   The token with which it is pushed (default: None)",
+        "run it with --token <your token>",
+        "google.auth.exceptions.DefaultCredentialsError: Could not automatically determine credentials.",
+        "botocore.exceptions.NoCredentialsError: Unable to locate credentials",
+        "LocalTokenNotFoundError: Token is required (`token=True`), but no token found.",
+        "FileNotFoundError: credentials.json: cannot be opened",
+        "token_embedding.weight: size mismatch",
+        "dist_token: torch.Size([1, 1, 768])",
+        "SyntaxError: Unexpected token: '}' at line 3",
+        "PWD=/job/fit",
     ],
 )
 def test_what_a_log_says_of_training_stays(line: str) -> None:

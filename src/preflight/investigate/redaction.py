@@ -17,7 +17,9 @@ HIDDEN, PERSON, ADDRESS = "[redacted]", "[user]", "[address]"
 PLACES = (HIDDEN, PERSON, ADDRESS)
 """What stands in the place of what was taken out."""
 
-_NAMES = r"[\w.-]*(?:api[_-]?key|access[_-]?key|secret|passw(?:or)?d|pwd|token|credential|private[_-]?key|auth)[\w.-]*"
+# No name is longer: of a line that is one long word each place would be looked at from each other one.
+_PART = r"[\w.-]{0,64}"
+_NAMES = rf"{_PART}(?:api[_-]?key|access[_-]?key|secret|passw(?:or)?d|pwd|token|credential|private[_-]?key|auth){_PART}"
 _TOKENS = (
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?",  # JSON web tokens
@@ -40,9 +42,11 @@ _TOKENS = (
     r"\bkey-[0-9a-f]{32}\b",
 )
 _WHOLE = re.compile("|".join(f"(?:{pattern})" for pattern in _TOKENS))
-_VALUE = r"(?P<value>\"[^\"]*\"|'[^']*'|(?:bearer|basic|token)\s+\S+|[^\s,;}\]\"']+)"
+_VALUE = r"(?P<value>\"[^\"]*\"|'[^']*'|<[^<>\n]{1,40}>(?=[\s,;\]]|$)|(?:bearer|basic|token)\s+\S+|[^\s,;}\]\"']+)"
+_CLASS = r"(?![\w.]{0,128}(?-i:Error|Exception|Warning)\b)"
+"""The name of an exception is no name of a secret, and what stands behind it is its message."""
 # name=value, "name": "value"; a value in quotes ends with its quote
-_NAMED = re.compile(rf"(?i)(?P<name>\b{_NAMES})(?P<sign>\\*[\"']?\s*(?:=|:|=>)\s*\\*){_VALUE}")
+_NAMED = re.compile(rf"(?i)(?P<name>\b{_CLASS}{_NAMES})(?P<sign>\\*[\"']?\s*(?:=|:|=>)\s*\\*){_VALUE}")
 # --name value: of a word and a word behind it only an option takes its value so
 _OPTION = re.compile(rf"(?i)(?P<name>(?<=--){_NAMES})(?P<sign>[\"',]*\s+(?!-))(?=\S){_VALUE}")
 # Authorization: Scheme value
@@ -50,15 +54,22 @@ _HEADER = re.compile(
     r"(?i)(?P<name>\bauthorization)(?P<sign>\\*[\"']?\s*[:=]\s*\\*)(?P<value>[\"']?[a-z][\w-]*\s+[^\s\"',;]{6,})"
 )
 _BEARER = re.compile(r"(?i)\b(?P<how>bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
-_IN_ADDRESS = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]*://)(?P<user>[^\s/:@]*):(?P<word>[^\s/@]+)@")
-_USER_ALONE = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]*://)[^\s/:@]{16,}@")
+_IN_ADDRESS = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]{0,32}://)(?P<user>[^\s/:@]*):(?P<word>[^\s/@]+)@")
+_USER_ALONE = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]{0,32}://)[^\s/:@]{16,}@")
 _IN_QUERY = re.compile(r"(?i)(?P<name>[?&](?:sig|signature|token|key|x-amz-[\w-]+|access_token|sv|se)=)[^&\s\"']+")
 _HOME = re.compile(
     r"(?P<root>(?:[A-Za-z]:)?(?:[\\/](?:home|Users|fsx/(?:home|users)|lustre/(?:home|users)|scratch|data/home|mnt/(?:home|users)|nfs/home|gpfs/(?:home|users)|export/home|u|user|users|usr/people))[\\/])(?P<user>[A-Za-z0-9._-]+)(?=[\\/\s\"':,)\]]|$)"
 )
-_MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
+_MAIL = re.compile(r"\b[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+\b")
+_WORDS = (
+    r"an?|and|any|are|argument|as|at|be|by|can(?:not)?|could|do(?:es)?|empty|error|expected|expired|failed|flag|for|from|had|has|have|header"
+    r"|ids?|if|in|invalid|is|may|might|missing|must|needs?|no|not|of|on|option|or|parameter|per|required|requires|set|shall|should|that"
+    r"|the|this|to|unable|value|was|were|when|which|will|with(?:out)?|would|you|your"
+)
+"""What goes on behind the name of a secret where a sentence speaks of it: ``--token must be set``."""
 _NOT_SECRET = re.compile(
-    r"(?i)^[\"']?(?:none|null|true|false|not set|unset|\*+|<[^>]*>|\$\{?\w+\}?|\d{1,6}|error|expected|expired|invalid|missing|is|was|not|has|of|in|for|from|id|ids|per)[\"']?$"
+    rf"(?i)^[\"']?(?:none|null|true|false|not set|unset|\*+|<[^>]*>|\$\{{?\w+\}}?|\d{{1,6}}|.{{1,2}}|\[[A-Z]+|\(?default:?|torch\.(?:Size\(.*|b?float\d*|u?int\d+|long|bool)"
+    rf"|b?float\d+|u?int\d+|{_WORDS})[\"'`).:]*$"
 )
 # Names that have such a word in them and hold no secret: counts of tokens, special tokens, authors of a commit.
 _COUNTS = re.compile(
@@ -111,6 +122,8 @@ def _named(found: re.Match[str]) -> str:
         return found[0]
     if value == found["name"].upper().replace("-", "_"):
         return found[0]  # what a usage calls the value
+    if (found["name"] in ("PWD", "OLDPWD") and value.startswith("/")) or found["name"].endswith((".weight", ".bias")):
+        return found[0]  # the folder that a shell is in; a parameter of a model
     quote = value[0] if value[0] in "\"'" else ""
     return f"{found['name']}{found['sign']}{quote}{HIDDEN}{quote}"
 
