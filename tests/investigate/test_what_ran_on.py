@@ -127,6 +127,12 @@ def test_where_no_line_bears_a_time_very_much_is_no_last_word(tmp_path: Path, be
     assert told(tmp_path, "reading the scans\n" + _UNTIMED + behind).category == category
 
 
+def test_what_a_script_ran_on_behind_is_shown_all_the_same(tmp_path: Path) -> None:
+    incident = told(tmp_path, "reading the scans\n" + _UNTIMED + _ROWS * 1500)
+    assert any("No such file" in moment.quote.text for moment in incident.recovered if moment.quote is not None)
+    assert "no word of trouble" not in incident.headline
+
+
 _REFUSED = """\
 Could not override 'pruning_index'.
 To append to your config use +pruning_index=3.0

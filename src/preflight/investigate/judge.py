@@ -141,8 +141,9 @@ def _judge_one(case: Case) -> Judged:
     failing = without_passed_over(case, without_passed_warnings(case, failing))
     failing = without_words_beside_the_end(case, failing, ended=progress.ended)
     failing = without_repeated(case, without_what_is_behind(case, failing), recovered)
-    failing = without_what_it_goes_on_behind(case, without_went_by(case, failing))
-    scene = Scene(case=case, progress=progress, failing=tuple(without_teardown_alone(case, failing)))
+    left = without_what_it_goes_on_behind(case, without_went_by(case, failing))
+    recovered += [event for event in failing if event not in left]
+    scene = Scene(case=case, progress=progress, failing=tuple(without_teardown_alone(case, left)))
     culprit = culprit_of(scene)
     return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),
                   shown=shown)  # fmt: skip

@@ -162,9 +162,9 @@ def headline_of(scene: Scene, culprit: Culprit, decided: Decided, state: RunStat
         if state == "ended":
             return f"the run has ended as it should{when}"
         if is_quiet(scene):
-            return (
-                f"no word of trouble in {scene.case.reading.lines_read:,} lines, which do not tell how far the run came"
-            )
+            trouble = any(event.role in ("root", "cascade") for event in scene.case.events)
+            what = "nothing that ended the run" if trouble else "no word of trouble"
+            return f"{what} in {scene.case.reading.lines_read:,} lines, which do not tell how far the run came"
         return "what was given does not tell how the run is"
     who = named(culprit)
     what = decided.leading.title if decided.leading is not None else "it failed, and no line says why"
