@@ -116,3 +116,14 @@ def test_a_start_that_goes_on_behind_one_whose_port_was_taken(tmp_path: Path) ->
     )
     assert told(tmp_path, port).category == "environment"
     assert told(tmp_path, "Start training from epoch: 0, iter: 0\n" + port + steps).category == "none"
+
+
+def test_a_logger_tells_of_a_module_of_the_program_that_is_missing_before_its_frames(tmp_path: Path) -> None:
+    error = "ModuleNotFoundError: No module named 'models.blocks'\n"
+    frames = (
+        "Traceback (most recent call last):\n"
+        '  File "/job/train.py", line 3, in <module>\n    from models.net import Net\n'
+        '  File "/job/models/net.py", line 2, in <module>\n    from models.blocks import Block\n'
+    )
+    incident = told(tmp_path, f"2026-02-11 09:00:00,000 ERROR trial 3 failed: {error}{frames}{error}")
+    assert (incident.root_category, incident.signature) == ("usercode", "usercode.own-module-missing")

@@ -18,7 +18,7 @@ from preflight.investigate.case.chains import (
 from preflight.investigate.case.handed_on import HANDS_ON, NAMES_ITS_RANK
 from preflight.investigate.case.launcher_tables import entries_of, of_entry, tables_of
 from preflight.investigate.case.numbering import proven
-from preflight.investigate.case.own_module import of_own_module
+from preflight.investigate.case.own_module import lacking_in, of_own_module
 from preflight.investigate.case.told import of_hit, of_node, of_raised, of_unknown, placed_of
 from preflight.investigate.case.unexplained import inside, said_of_raised, spans_of
 from preflight.investigate.cause.exceptions import from_a_pipe, meaning_of
@@ -80,6 +80,7 @@ def _of_hits(case: Case, broken: Set[Place]) -> tuple[list[Event], set[Place]]:
     said = {hit.signature for hit in hits if id(hit) not in repeated}
     silent = _tell_nothing(case)
     spans, raised = spans_of(case.reading.raised), {one.hit.place: one for one in case.reading.raised}
+    lacking = lacking_in(case.reading.raised)
     found: list[Event] = []
     taken: set[Place] = set()
     for hit in hits:
@@ -92,7 +93,7 @@ def _of_hits(case: Case, broken: Set[Place]) -> tuple[list[Event], set[Place]]:
             taken.add(hit.place)
         elif signature is not None and (signature.role, hit.place) not in silent:
             told = of_hit(case, of_entry(entries, hit) if id(hit) in repeated else hit, signature)
-            found.append(_with_role(case, of_own_module(told, raised), signature, broken))
+            found.append(_with_role(case, of_own_module(told, raised, lacking), signature, broken))
             taken.add(hit.place)
     return found, taken
 

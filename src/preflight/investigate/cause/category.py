@@ -9,11 +9,11 @@ import msgspec
 
 from preflight.investigate.case.case import Event
 from preflight.investigate.cause.aftermath import DIED, without_aftermath, without_shell_words
+from preflight.investigate.cause.exceptions import tells_of
 from preflight.investigate.cause.frames import at_import, category_of_frames, in_loader, state_does_not_fit
 from preflight.investigate.cause.keys import (
     innermost_own,
     lacks_for_a_library,
-    lacks_its_own_module,
     looked_up,
     of_another_version,
     of_its_own_package,
@@ -51,7 +51,6 @@ _KEYWORD = "usercode.keyword-argument"
 _READ = ("network.object-gather-size", "data.text-decode")
 """What is said of whatever is read, a checkpoint as well."""
 _NAME = "environment.import-name"
-_MODULE = "environment.missing-module"
 _SIZES = "usercode.sizes-do-not-divide"
 _LENGTHS = "usercode.inconsistent-lengths"
 _METRICS = re.compile(r"/(?:sklearn/metrics|torchmetrics)/")
@@ -152,8 +151,6 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
         return "checkpoint" if category_of_frames(read) == "checkpoint" else category
     if event.id == _NAME and (asks := _raised_at(scene, event)) is not None:
         return "usercode" if of_its_own_package(asks) else category
-    if event.id == _MODULE and (wants := _raised_at(scene, event)) is not None:
-        return "usercode" if lacks_its_own_module(wants) else category
     if event.id == _LENGTHS and (compares := _raised_at(scene, event)) is not None:
         return "usercode" if _compares_predictions(compares) else category
     if event.id in (_OF_A_CLASS, _ATTRIBUTE) and _of_its_own(_raised_at(scene, event)):
@@ -219,14 +216,8 @@ def _raised_at(scene: Scene, event: Event) -> Raised | None:
         return event.raised
     at = next((one for one in scene.case.raised if (one.hit.file, one.hit.line) == event.place), None)
     # A search over trials, a logger: what they tell of an exception that stands below with its frames.
-    told = (one for one in scene.case.raised if one.hit.file == event.place[0] and _tells_of(event, one))
+    told = (one for one in scene.case.raised if one.hit.file == event.place[0] and tells_of(event.hit.text, one))
     return at if at is not None else next(told, None)
-
-
-def _tells_of(event: Event, raised: Raised) -> bool:
-    """Return whether a line names an exception with its message."""
-    name = raised.exception.rpartition(".")[2]
-    return bool(name and raised.message) and name in event.hit.text and raised.message in event.hit.text
 
 
 def _by_agent(scene: Scene, event: Event) -> bool:

@@ -354,3 +354,9 @@ def meaning_of_last_error(text: str) -> Meaning | None:
 def _shown(text: str) -> str:
     """Return a line as the title of an event: a long one is cut off, and says so."""
     return text if len(text) <= _LONGEST_TITLE else text[: _LONGEST_TITLE - 3].rstrip() + "..."
+
+
+def tells_of(text: str, raised: Raised) -> bool:
+    """Return whether a line names an exception with its message."""
+    name = raised.exception.rpartition(".")[2]
+    return bool(name and raised.message) and name in text and raised.message in text
