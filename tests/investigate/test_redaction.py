@@ -35,6 +35,7 @@ SECRETS = [
     ("Server=db;Pwd={};Timeout=3", "/horse"),
     ("--token <{}>x", "horse"),
     ("--token {}", "mustang"),
+    ("token: [{}]", "horse"),
 ]
 
 
@@ -79,6 +80,7 @@ def test_a_line_that_is_one_long_word_is_looked_through_once() -> None:
         "dist_token: torch.Size([1, 1, 768])",
         "SyntaxError: Unexpected token: '}' at line 3",
         "PWD=/job/fit",
+        "the special token: [MASK] is not known",
     ],
 )
 def test_what_a_log_says_of_training_stays(line: str) -> None:

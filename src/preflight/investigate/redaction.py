@@ -68,7 +68,7 @@ _WORDS = (
 )
 """What goes on behind the name of a secret where a sentence speaks of it: ``--token must be set``."""
 _NOT_SECRET = re.compile(
-    rf"(?i)^[\"']?(?:none|null|true|false|not set|unset|\*+|<[^>]*>|\$\{{?\w+\}}?|\d{{1,6}}|.{{1,2}}|\[[A-Z]+|\(?default:?|torch\.(?:Size\(.*|b?float\d*|u?int\d+|long|bool)"
+    rf"(?i)^[\"']?(?:none|null|true|false|not set|unset|\*+|<[^>]*>|\$\{{?\w+\}}?|\d{{1,6}}|.{{1,2}}|(?-i:\[[A-Z]{{2,5}})|\(?default:?|torch\.(?:Size\(.*|b?float\d*|u?int\d+|long|bool)"
     rf"|b?float\d+|u?int\d+|{_WORDS})[\"'`).:]*$"
 )
 # Names that have such a word in them and hold no secret: counts of tokens, special tokens, authors of a commit.
