@@ -302,9 +302,17 @@ def test_a_head_may_be_taught_later_and_gradients_may_be_kept_elsewhere() -> Non
     assert alarms("heads-are-taught", untaught(moves=1)) == 0
 
 
-def answered(*before: Any, steps: int = 20_000, how: str = "exit", kind: str = "float32") -> list[Window]:
+def answered(
+    *before: Any,
+    steps: int = 20_000,
+    how: str = "exit",
+    kind: str = "float32",
+    ways: list[str] | None = None,
+    file: str = "train.py",
+) -> list[Window]:
     """The last of so many steps of a network beside a copy of its first weights that is called on other samples and rests."""
     mini = Mini({"net.0.weight": {}, "copy.0.weight": UNHELD}, done=steps - 50)
+    text: list[Any] = [] if ways is None else [("ways", {"args": {"files": [file], "places": ways}})]
     given = {"shapes": [[8, 4]], "dtypes": [kind]}
     windows = [mini.window(*before)]
     for step in range(50):
@@ -314,7 +322,7 @@ def answered(*before: Any, steps: int = 20_000, how: str = "exit", kind: str = "
         own = ("before", {"net.0.weight": (1.0, step)}, {"optimizer": 0})
         rests = ("before", {"copy.0.weight": (1.0, 0)}, {"optimizer": -1})
         windows.append(mini.window(*called, *answer, "backward", own, rests, "step optimizer0:SGD"))
-    return [*windows, mini.window(("note", "end", {"how": how}))]
+    return [*windows, mini.window(*text, ("note", "end", {"how": how}))]
 
 
 def test_a_copy_may_rest_in_a_short_run_one_that_was_ended_after_a_load_and_on_tokens() -> None:
@@ -323,3 +331,12 @@ def test_a_copy_may_rest_in_a_short_run_one_that_was_ended_after_a_load_and_on_t
     for quiet in (answered("load"), answered("load_state_dict net"), answered(steps=19_999), answered(how="signal")):
         assert alarms("copies-move-on", quiet) == 0
     assert alarms("copies-move-on", answered(kind="int64")) == 0
+
+
+def test_a_copy_may_rest_where_the_text_has_a_way_to_bring_it_on_or_is_not_all_known() -> None:
+    assert alarms("copies-move-on", answered(steps=50, ways=[])) == 1
+    loaded = answered("load_state_dict copy", steps=50, ways=["train.py:9"])  # it was made so
+    assert alarms("copies-move-on", loaded) == 1
+    for quiet in (answered(steps=49, ways=[]), answered(steps=50, ways=["train.py:30"]), answered(steps=50)):
+        assert alarms("copies-move-on", quiet) == 0
+    assert alarms("copies-move-on", answered(steps=50, ways=[], file="other.py")) == 0

@@ -39,6 +39,11 @@ def is_users(path: str) -> bool:
     return answer
 
 
+def asked() -> list[str]:
+    """The files of which it was asked whose they are: those that something was called from among them."""
+    return list(_known)
+
+
 def from_program(place: str | None) -> str:
     """A place as it reads from the folder of the program, so that it is the same wherever the program lies.
 

@@ -45,6 +45,7 @@ from .smoothed import SmoothedLabels
 from .snapshot import Sight
 from .state import States
 from .terms import Terms
+from .untaken import Untaken
 from .variables import Variables
 from .verdicts import Verdicts
 from .writer import Writer
@@ -118,7 +119,7 @@ class Session:
         memory = Memory(recorder)
         recorder.at_boundary += [self.forwards.clear, terms.boundary, schedules.boundary, memory.boundary]
         recorder.at_boundary.append(Budget(recorder).boundary)
-        recorder.at_end += [self.forwards.clear, memory.end]
+        recorder.at_end += [self.forwards.clear, memory.end, Untaken(recorder, self.names.roots).end]
 
     def start(self) -> None:
         """Put the hooks in place; a part that cannot be is left out and named in the trace."""

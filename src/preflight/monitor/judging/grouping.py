@@ -131,7 +131,7 @@ def _violation(kind: type[Relation], invariant: Invariant, example: Example, win
 
 def _around(example: Example, window: Window) -> tuple[str, ...]:
     """The calls before and after, the call itself marked."""
-    calls = [call for call in window.calls if call.name != "module" or call is example.call]
+    calls = [call for call in window.calls if call.name not in ("module", "ways") or call is example.call]
     if example.call is None or example.call not in calls:
         return tuple(call.line for call in calls[:_AROUND])
     at = calls.index(example.call)

@@ -15,6 +15,8 @@ from preflight.monitor.window import Batch, Call, Variable, Window
 _STEPS = 20_000
 """Steps in which a target or an average is brought on at least once: where that is seldom, it is after ten thousand, and a run
 that is only tried out ends before."""
+_SURELY = 50
+"""The same where the text of the program has no other way to bring a copy on than those that were taken at the start."""
 _LATE = 0.8
 """The share of the steps after which it was looked at once more at the least."""
 _RESTS = 3
@@ -55,24 +57,26 @@ class CopiesMoveOn(Relation):
     A target network answers for the samples that come next, an average is what is evaluated. Where the update of the copy is
     never reached, both go on to answer as the untrained network did.
     Judged at the end of a program that ended by itself, after twenty thousand steps and more: a trial ends before a target
-    is brought on for the first time, or before an average begins. Meant are networks that no optimizer
+    is brought on for the first time, or before an average begins. Fifty steps are enough where the program's own text has
+    nothing by which weights are written to (``load_state_dict``, ``copy_``, ``lerp_``, ``.data``, a copy made again, functions
+    that are called like an average or an update) but what ran before the first step. Meant are networks that no optimizer
     steps, that began as exact copies of a trained one and are the same in every bit at each look since, up to the last fifth
     of the steps, while all of the trained one's matrices have moved. Such a copy is either called once or twice before nearly
     each step, on batches of numbers of the same shape as those that the trained network learns from and never on these
     themselves; or before a few of the steps alone, while the trained network is never called but to learn, as often before each.
     A reference, a teacher or a model that is distilled is given the samples that the trained one learns from; a baseline is
-    evaluated beside it, and of several opponents each has its turn. One opponent that never changes in such a long training,
-    and answers once or twice for each step, looks the same as a target. Nothing is said where a file was loaded, or the network
+    evaluated beside it, and of several opponents each has its turn. One opponent that never changes and answers once or twice
+    for each step, and a reference that is given other views of the samples, look the same as a target that no line brings on. Nothing is said where a file was loaded, or the network
     is a library's: a copy of what was trained before may be meant to rest.
     """
 
     name = "copies-move-on"
-    needs = frozenset({"step", "state", "forward", "batch", "load", "load_state_dict"})
+    needs = frozenset({"step", "state", "forward", "batch", "load", "load_state_dict", "ways"})
     follows = (looks_of,)
-    wakes = frozenset({"exact parameter at before_step", "forward", "load", "load_state_dict", "note end"})
+    wakes = frozenset({"exact parameter at before_step", "forward", "load", "load_state_dict", "ways", "note end"})
     repeats = 2
     looks = frozenset({"forward", "step"})
-    reads = frozenset({"exact parameter at before_step", "load", "load_state_dict", "note end"})
+    reads = frozenset({"exact parameter at before_step", "load", "load_state_dict", "ways", "note end"})
     whole = False
     severity = "warning"
     priority = 17
@@ -102,6 +106,11 @@ class CopiesMoveOn(Relation):
         # By copy and network: intervals in which that learnt from others than the copy was given, and whether from the same.
         self._apart: Counter[tuple[str, str]] = Counter()
         self._shared: set[tuple[str, str]] = set()
+        self._taken_at: set[str] = set()  # places at which weights were loaded before the first step
+        self._ways: set[str] | None = (
+            None  # places at which the program's text may write to weights, where that is known
+        )
+        self._files: set[str] = set()  # the files of that text
 
     def kept(self) -> object:
         """Nothing: it speaks at the end alone."""
@@ -121,10 +130,20 @@ class CopiesMoveOn(Relation):
             self._loaded.add("")
         if not self._steps:
             self._loaded.update(call.object for call in window.named("load_state_dict"))
+            self._taken_at.update(_place(call) for call in window.named("load_state_dict"))
+        for call in window.named("ways"):
+            self._ways = set((call.args or {})["places"])
+            self._files = set((call.args or {})["files"])
         self._called(window)
-        for note in window.notes.get("end", ()) if self._steps >= _STEPS and "" not in self._loaded else ():
+        enough = _SURELY if self._no_way() else _STEPS
+        for note in window.notes.get("end", ()) if self._steps >= enough and "" not in self._loaded else ():
             for name in self._calls:
                 yield from self._judge(name, window, note.get("how") == "exit")
+
+    def _no_way(self) -> bool:
+        """Whether the text of the program, all of which is known, has no way to bring a copy on but those of its start."""
+        known = {_place(call).rpartition(":")[0] for call in self._calls.values()} <= self._files
+        return self._ways is not None and known and self._ways <= self._taken_at
 
     def slept(self, window: Window, times: int) -> None:
         """Windows were missed, and what is open is not whole."""
@@ -243,6 +262,12 @@ class CopiesMoveOn(Relation):
     def broken(cls) -> Iterator[list[Window]]:
         yield _targets()
         yield _evaluated()
+        yield _targets(done=0, ways=[])
+
+
+def _place(call: Call) -> str:
+    """Where a call stands, by the name of the file and the line."""
+    return (call.place or "").replace("\\", "/").rpartition("/")[2]
 
 
 def _matrices(name: str, window: Window) -> set[tuple[str, tuple[int, ...]]]:
@@ -273,14 +298,23 @@ def _rows(step: int, slow: int) -> list[Any]:
     return [("before", own, {"optimizer": 0}), ("before", copied, {"optimizer": -1})]
 
 
-def _mini() -> Mini:
-    """Windows after so many steps, with which the training is just long enough."""
+def _mini(done: int = _STEPS - _SHOWN) -> Mini:
+    """Windows after so many steps; else with which the training is just long enough."""
     unheld = {f"{root}.{name}": {"optimizer": -1} for root in ("copy", "second") for name in _NAMES}
-    return Mini({**{f"net.{name}": {} for name in _NAMES}, **unheld}, done=_STEPS - _SHOWN)
+    return Mini({**{f"net.{name}": {} for name in _NAMES}, **unheld}, done=done)
 
 
-def _targets(every: int = 0, same: bool = False, how: str = "exit", seldom: bool = False) -> list[Window]:
-    mini, windows = _mini(), []
+def _targets(
+    every: int = 0,
+    same: bool = False,
+    how: str = "exit",
+    seldom: bool = False,
+    done: int = _STEPS - _SHOWN,
+    ways: Sequence[str] = (),
+    files: Sequence[str] = ("train.py",),
+) -> list[Window]:
+    mini, windows = _mini(done), []
+    text = ("ways", {"args": {"files": list(files), "places": list(ways)}})
     given = {"shapes": [[8, 4]], "dtypes": ["float32"]}
     for step in range(_SHOWN):
         other = 1 if seldom and step % 3 else 0
@@ -297,7 +331,7 @@ def _targets(every: int = 0, same: bool = False, how: str = "exit", seldom: bool
                     },
                 ),
                 *("backward", *_rows(step, step // every * every if every else 0), "step optimizer0:Adam"),
-                *([("note", "end", {"how": how})] if step == _SHOWN - 1 else []),
+                *([text, ("note", "end", {"how": how})] if step == _SHOWN - 1 else []),
             )
         )
     return windows

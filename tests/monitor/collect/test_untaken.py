@@ -1,0 +1,100 @@
+"""Where the text of a program could bring a copy of a network on: what writes to weights, and copies that are made again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from preflight.monitor.collect.untaken import ways
+
+from ..programs import preflight
+
+START = """
+def main():
+    policy = Net()
+    target = copy.deepcopy(policy)
+    for parameter in target.parameters():
+        parameter.requires_grad = False
+    optimizer = torch.optim.Adam(policy.parameters())
+    total, count = 0.0, 0
+    for step in range(100):
+        loss = (policy(x) - target(y)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        count += 1
+"""
+
+
+class_of = """
+class Agent:
+    def __init__(self):
+        self.policy = Net()
+        self.target = copy.deepcopy(self.policy)
+"""
+
+
+@pytest.mark.parametrize("text", [START, class_of, "", "# target.load_state_dict(policy.state_dict())\n"])
+def test_a_text_that_makes_a_copy_once_has_no_way(text: str) -> None:
+    assert ways(text) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ("        if step % 1000 == 0:\n            target.load_state_dict(policy.state_dict())\n", 17),
+        ("        if step % 1000 == 0:\n            target = copy.deepcopy(policy)\n", 17),
+        ("        for a, b in zip(target.parameters(), policy.parameters()):\n            a += 0.1 * (b - a)\n", 17),
+        ("        for a, b in zip(target.parameters(), policy.parameters()):\n            a.data = b\n", 17),
+        ("        torch._foreach_lerp_(list(target.parameters()), list(policy.parameters()), 0.1)\n", 16),
+        ("        target.layer.weight = policy.layer.weight\n", 16),
+        ("        library.polyak(policy, target)\n", 16),
+        ("        brought_on(target)\n\ndef brought_on(target):\n    return copy.deepcopy(target)\n", 19),
+    ],
+)
+def test_what_may_write_to_weights_is_a_way(more: str, line: int) -> None:
+    assert line in ways(START + more)
+
+
+def test_a_copy_for_an_attribute_is_a_way_where_no_network_is_made() -> None:
+    assert ways(class_of + "    def follow(self):\n        self.target = copy.deepcopy(self.policy)\n") == [7]
+
+
+PROGRAM = """
+import copy
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+values = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 3))
+target = copy.deepcopy(values)
+optimizer = torch.optim.Adam(values.parameters(), lr=1e-3)
+states, after = torch.randn(400, 4), torch.randn(400, 4)
+for step in range(80):
+    rows = torch.randint(0, 400, (24,))
+    with torch.no_grad():
+        best = states[rows, 0] + 0.9 * target(after[rows]).max(1).values
+    loss = nn.functional.smooth_l1_loss(values(states[rows])[:, 0], best)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+LATER = """    if step % 500 == 499:
+        target.load_state_dict(values.state_dict())
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize(("more", "told"), [("", 1), (LATER, 0)])
+def test_a_target_is_told_of_that_no_line_brings_on_and_not_one_that_a_trial_does_not_come_to(
+    tmp_path: Path, more: str, told: int
+) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(PROGRAM + more)
+    ran = preflight("monitor", "run", "-o", "t", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert ran.stderr.count("copies-move-on") == told, ran.stderr
+    assert "ways" not in ran.stderr
