@@ -12,7 +12,8 @@ from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Call, Window
 
 _ENDS = "term.ends"
-_ROUNDS = 2
+_ROUNDS = 10
+"""Steps in a row, from the first that was looked at: a loss may be left out as long as it pulls the other way."""
 
 
 class EachLossSteps(Relation):
@@ -22,8 +23,9 @@ class EachLossSteps(Relation):
     teaches never learns.
     Judged are backward passes that come one after the other without a forward pass, or a step, in between, by the losses
     of torch that theirs are added up from. It is broken where the gradients of one are cleared before the next, the last
-    loss does not hold it, and parameters of the optimizer have no gradient at the step while others have one, in two steps in a
-    row. Gradients that are measured before all losses are passed back together, or that the program puts together itself,
+    loss does not hold it, and parameters of the optimizer have no gradient at the step while others have one, in ten
+    steps in a row, and never had one before: who measures the gradient of a second loss, and leaves it out where it pulls
+    the other way, has steps with it, too. Gradients that are measured before all losses are passed back together, or that the program puts together itself,
     are no violation, nor is an attack on the inputs, which calls the network again.
     """
 
@@ -36,17 +38,22 @@ class EachLossSteps(Relation):
 
     def __init__(self) -> None:
         self._rounds: Counter[int] = Counter()
+        self._had: set[int] = set()  # variables that had a gradient at a step
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
             passes = step.named("backward")
+            if step.gradients is not None:
+                self._had.update(
+                    ident for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True) if norm
+                )
             if step.closure or len(passes) < 2 or step.gradients is None:
                 continue
             ends = _ends(passes, window)
             if None in ends:
                 continue
             cleared = _cleared(step, passes, ends, window)
-            lost = _without(step, window) if cleared is not None else []
+            lost = self._without(step, window) if cleared is not None else []
             rounds = self._rounds[step.optimizer] = self._rounds[step.optimizer] + 1 if lost else 0
             wrong = rounds >= _ROUNDS
             yield Example(
@@ -60,12 +67,20 @@ class EachLossSteps(Relation):
                 detail="The gradients of one loss are cleared before another one is passed back" if wrong else "",
             )
 
+    def _without(self, step: Step, window: Window) -> list[str]:
+        """The parameters of a step that never had a gradient, where others have one."""
+        state = step.gradients
+        if state is None or not any(state.norm):
+            return []
+        return [window.run.name(ident) for ident in state.ids if ident not in self._had]
+
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(clears=False)
         yield _run(last="MseLoss+NllLoss")  # measured before
         yield _run(again=True)  # an attack
         yield _run(head=0.5)
+        yield _run(taught=4)  # left out where it pulls the other way
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -97,15 +112,10 @@ def _cleared(step: Step, passes: list[Call], ends: list[Counter[str] | None], wi
     return None
 
 
-def _without(step: Step, window: Window) -> list[str]:
-    """The parameters of a step that have no gradient, where others have."""
-    state = step.gradients
-    if state is None or not any(state.norm):
-        return []
-    return [window.run.name(ident) for ident, norm in zip(state.ids, state.norm, strict=True) if not norm]
-
-
-def _run(clears: bool = True, last: str = "NllLoss", again: bool = False, head: float | None = None) -> list[Window]:
+def _run(
+    clears: bool = True, last: str = "NllLoss", again: bool = False, head: float | None = None, taught: int = -1
+) -> list[Window]:
+    """Steps after two backward passes of a body and a head, which has a gradient at one of the steps, or at none."""
     mini = Mini({"net.body.weight": {}, "net.age.weight": {}})
     clear = "zero_grad optimizer0:SGD"
     first, second = (
@@ -113,5 +123,9 @@ def _run(clears: bool = True, last: str = "NllLoss", again: bool = False, head: 
         for line, names in ((7, "MseLoss"), (9, last))
     )
     rows: list[Any] = [clear, "forward net", first, *([clear] if clears else []), *(["forward net"] if again else [])]
-    rows += [second, ("gradients", {"net.body.weight": 0.5, "net.age.weight": 0.5 if not clears else head})]
-    return [mini.window(*rows, "step optimizer0:SGD") for _ in range(3)]
+    windows = []
+    for step in range(_ROUNDS + 5):
+        norm = 0.5 if not clears or step == taught else head
+        left = ("gradients", {"net.body.weight": 0.5, "net.age.weight": norm})
+        windows.append(mini.window(*rows, second, left, "step optimizer0:SGD"))
+    return windows
