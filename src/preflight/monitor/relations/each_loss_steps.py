@@ -25,8 +25,8 @@ class EachLossSteps(Relation):
     of torch that theirs are added up from. It is broken where the gradients of one are cleared before the next, the last
     loss does not hold it, and parameters of the optimizer have no gradient at the step while others have one, in ten
     steps in a row, and never had one before: who measures the gradient of a second loss, and leaves it out where it pulls
-    the other way, has steps with it, too. Gradients that are measured before all losses are passed back together, or that the program puts together itself,
-    are no violation, nor is an attack on the inputs, which calls the network again.
+    the other way, has steps with it, too. Gradients that are measured before all losses are passed back together, or that
+    the program puts together itself, are no violation, nor is an attack on the inputs, which calls the network again.
     """
 
     name = "each-loss-steps"

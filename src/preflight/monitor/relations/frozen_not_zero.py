@@ -24,7 +24,8 @@ class FrozenNotZero(Relation):
     trains, at two steps. Of those that none holds the second one of a product of two is judged, narrower where they meet than
     at both other ends, of which the first is frozen too and not zero: an adapter that was frozen with the rest.
     Where another network trains a matrix of its name, it is a copy of that one, such as a reference. A rank's part of a
-    divided matrix may be empty, and is not judged.
+    divided matrix may be empty, and is not judged. What is to be thawed after a first phase, in which the head alone is
+    trained, looks the same in that phase.
     """
 
     name = "frozen-not-zero"
