@@ -225,6 +225,8 @@ def write(tables: Sequence[Table]) -> None:
         " of `gpt_faults.py`, with its correct twin.\n"
         "A step is an optimizer step, counted from 0 over all optimizers of the process.\n"
         "What is inferred holds the shipped statements, too, of which the runs gave nothing to judge.\n"
+        "Relations were made with these programs in view, so that the tables show what is told and what is not, and no"
+        " figure for unseen programs: those are in the sections about lots.\n"
     ]
     parts += [
         f"## {table.title}\n\n{table.totals()}\n\n" + "\n".join(table.lines()) + "\n" for table in tables if table.rows
