@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from preflight.investigate.case.case import Event
 from preflight.investigate.culprit.members import further_on, group_named, last_steps, left_waiting, standing
 from preflight.investigate.culprit.vote import Scene, Vote, is_wait
 
@@ -19,13 +18,12 @@ def votes(scene: Scene) -> Iterator[Vote]:
 
     Where their calls name different groups of ranks, each may have come to its own, and whoever is missing in one of them is not told.
     """
-    standing_at = standing(scene)
-    stood = places(scene)
-    waited = {rank for rank, (event, _) in stood.items() if is_wait(event)}
+    stood = standing(scene)
+    waited = {rank for rank, one in stood.items() if is_wait(one.event)}
     if len(stood) < FEWEST:
         return
-    (place, most), *_ = Counter(place for _, place in stood.values()).most_common(1)
-    others = [rank for rank, (_, other) in stood.items() if other != place]
+    (place, most), *_ = Counter(one.place for one in stood.values()).most_common(1)
+    others = [rank for rank, one in stood.items() if one.place != place]
     if len(others) != 1 or most < MOST_AT * len(stood):
         return
     # Most waited for it, or it alone had waited until its time was up: for a call that no other one came to.
@@ -33,19 +31,12 @@ def votes(scene: Scene) -> Iterator[Vote]:
         return
     if others[0] in left_waiting(scene):
         return
-    groups = {group_named(one.frames[-1]) for one in standing_at.values()}
+    groups = {group_named(one.frames[-1]) for one in stood.values()}
     usual = next(rank for rank in stood if rank != others[0])
     # Who had come further went past a call of all ranks, whatever the group is in whose call it was then.
-    past = not group_named(standing_at[usual].frames[-1]) and further_on(
-        standing_at, last_steps(scene), others[0], usual
-    )
+    past = not group_named(stood[usual].frames[-1]) and further_on(stood, last_steps(scene), others[0], usual)
     if len(groups) > 1 and not past:
         return
-    event, (path, line) = stood[others[0]]
+    event, (path, line) = stood[others[0]].event, stood[others[0]].place
     yield Vote(kind="elsewhere", rank=others[0], quotes=(scene.case.quote(event.hit),),
                text=f"stood at {path}:{line}, while {most} others stood at {place[0]}:{place[1]}")  # fmt: skip
-
-
-def places(scene: Scene) -> dict[int, tuple[Event, tuple[str, int | None]]]:
-    """Return where each rank stood that complains of the others, by its first complaint."""
-    return {rank: (one.event, one.place) for rank, one in standing(scene).items()}

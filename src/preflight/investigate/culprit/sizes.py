@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from preflight.investigate.case.case import Event
 from preflight.investigate.culprit.called import calls_one, peer_of
-from preflight.investigate.culprit.elsewhere import places
 from preflight.investigate.culprit.members import standing
 from preflight.investigate.culprit.vote import TOO_MUCH, Scene, Vote
 
@@ -95,7 +94,7 @@ def _gathers(scene: Scene) -> bool:
 
 def _stood_alone(scene: Scene, rank: int) -> str:
     """Say where a rank stood that stood where no other one did that tells of it; these stood at one line."""
-    stood = {who: place for who, (_, place) in places(scene).items()}
+    stood = {who: one.place for who, one in standing(scene).items()}
     mine = stood.pop(rank, None)
     others = set(stood.values())
     if mine is None or len(others) != 1 or mine in others:

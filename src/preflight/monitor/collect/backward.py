@@ -101,8 +101,7 @@ class Backwards:
         if left:
             seen["of"] = {str(index): count for index, count in left.items()}
         entry = recorder.enter("backward", "", seen)
-        with recorder.work("lasting"):
-            self.lasting.look(entry.place or "", first, seen)
+        recorder.within("lasting", self.lasting.look, entry.place or "", first, seen)
         if recorder.called is not None:
             self._computed(seen)
         if accumulation.amidst() is not None and getattr(first, "grad_fn", None) is not None:

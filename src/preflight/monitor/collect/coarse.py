@@ -14,13 +14,12 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from .naming import user_frames
+from .naming import names_in_sight
 from .pending import Pending, to_host
 from .plain import DEVICES, Outside, impossible, simple
 from .recorder import Recorder
 from .roster import Held
 from .scope import attributes_of, is_a
-from .scope import variables as names_of
 from .shadows import is_own
 
 NAME = "average.moved"
@@ -126,15 +125,12 @@ def _pairs(slow: Any, fast: Any) -> bool:
 def _modules(kind: Any) -> Iterator[tuple[str, Any]]:
     """Modules that variables of the person's code hold, and attributes of plain objects in these, with their names."""
     left = _MOST_SEEN
-    for frame in user_frames(sys._getframe(1)):
-        local = names_of(frame)
-        for holder in (local, frame.f_globals) if local is not frame.f_globals else (local,):
-            for name, value in list(holder.items()):
-                left -= 1
-                if left < 0:
-                    return
-                if is_a(value, kind):
-                    yield name, value
-                elif not name.startswith("__") and not is_a(value, type) and is_own(type(value)):
-                    inner = list(attributes_of(value).items())
-                    yield from ((f"{name}:{word}", one) for word, one in inner if is_a(one, kind))
+    for name, value in names_in_sight(sys._getframe(1)):
+        left -= 1
+        if left < 0:
+            return
+        if is_a(value, kind):
+            yield name, value
+        elif not name.startswith("__") and not is_a(value, type) and is_own(type(value)):
+            inner = list(attributes_of(value).items())
+            yield from ((f"{name}:{word}", one) for word, one in inner if is_a(one, kind))

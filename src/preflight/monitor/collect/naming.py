@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from .places import is_users
-from .scope import is_a, owner_of, variables
+from .scope import attributes_of, is_a, owner_of, variables
 
 _WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 _WRAPPERS_WITH_MODULE = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "DeepSpeedEngine")
@@ -131,6 +131,14 @@ def user_frames(start: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
+def names_in_sight(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
+    """What the variables of the person's functions from a frame on stand for, and the globals of each, with their names."""
+    for here in user_frames(frame):
+        local = variables(here)
+        for holder in (local, here.f_globals) if local is not here.f_globals else (local,):
+            yield from list(holder.items())
+
+
 def variable_of(module: Any, frame: FrameType | None = None) -> str | None:
     """The name of the variable or attribute in the person's code that holds a module, or None."""
     for here in user_frames(frame or sys._getframe(1)):
@@ -140,13 +148,11 @@ def variable_of(module: Any, frame: FrameType | None = None) -> str | None:
                     continue
                 if _holds(value, module):
                     return str(name)
-        owner = owner_of(here)
-        attributes = getattr(owner, "__dict__", None)
-        if isinstance(attributes, dict):
-            for holder in (attributes, attributes.get("_modules") or {}):
-                for name, value in list(holder.items()):
-                    if _holds(value, module):
-                        return str(name).lstrip("_")
+        attributes = attributes_of(owner_of(here))
+        for holder in (attributes, attributes.get("_modules") or {}):
+            for name, value in list(holder.items()):
+                if _holds(value, module):
+                    return str(name).lstrip("_")
     return None
 
 
@@ -166,12 +172,10 @@ def modules_in_sight(frame: FrameType | None = None) -> Iterator[tuple[str, Any]
     seen: set[int] = set()
     for here in user_frames(frame or sys._getframe(1)):
         local = variables(here)
-        holders = [local]
-        owner = local.get("self")
-        if isinstance(getattr(owner, "__dict__", None), dict):
-            holders.append(owner.__dict__)
-            if isinstance(owner.__dict__.get("_modules"), dict):
-                holders.append(owner.__dict__["_modules"])
+        attributes = attributes_of(local.get("self"))
+        holders = [local, attributes]
+        if is_a(attributes.get("_modules"), dict):
+            holders.append(attributes["_modules"])
         if local is not here.f_globals:
             holders.append(here.f_globals)
         for holder in holders:

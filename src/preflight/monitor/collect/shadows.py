@@ -15,14 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .naming import user_frames
+from .naming import names_in_sight
 from .pending import Pending, to_host
 from .places import is_users
 from .plain import DEVICES, Outside, impossible, plain_types, simple
 from .recorder import Recorder
 from .roster import Held
 from .scope import attributes_of, is_a
-from .scope import variables as names_of
 
 SLOW, FAST, LEFT = "kept.slow", "kept.fast", "kept.left"
 _MOST_MATRICES = 6
@@ -252,14 +251,11 @@ def _in_order(table: Sequence[Any], trained: list[tuple[str, Any]]) -> Iterator[
 def _in_sight(module: Any) -> Iterator[tuple[str, Any]]:
     """Dictionaries and lists that variables of the person's code hold, and attributes of its objects, with their names."""
     budget = [_MOST_LOOKED]
-    for frame in user_frames(sys._getframe(1)):
-        local = names_of(frame)
-        for holder in (local, frame.f_globals) if local is not frame.f_globals else (local,):
-            for name, value in list(holder.items()):
-                if not name.startswith("__"):
-                    yield from _tables(name, value, module, 2, budget)
-                if budget[0] <= 0:
-                    return
+    for name, value in names_in_sight(sys._getframe(1)):
+        if not name.startswith("__"):
+            yield from _tables(name, value, module, 2, budget)
+        if budget[0] <= 0:
+            return
 
 
 def _tables(name: str, value: Any, module: Any, depth: int, budget: list[int]) -> Iterator[tuple[str, Any]]:

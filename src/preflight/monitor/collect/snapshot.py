@@ -15,7 +15,7 @@ from typing import Any
 
 from .naming import Names, user_frames
 from .recorder import Recorder
-from .scope import is_a, variables
+from .scope import attributes_of, is_a, variables
 
 SCHEMA = "preflight.checkpoint/1"
 FOLDER = "checkpoints"
@@ -64,8 +64,8 @@ class Sight:
         held: set[int] = set()
         for frame in user_frames(sys._getframe(1)):
             local = variables(frame)
-            owner = getattr(local.get("self"), "__dict__", None)
-            parts = owner.get("_modules") if isinstance(owner, dict) else None
+            owner = attributes_of(local.get("self"))
+            parts = owner.get("_modules")
             for scope in (local, owner, parts, frame.f_globals):
                 for name, value in list(scope.items()) if isinstance(scope, dict) else ():
                     if name == "self" or name.startswith("__") or id(value) in held or len(found) >= _MOST:
