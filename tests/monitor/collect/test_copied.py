@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from preflight.monitor.collect import copied, digest
-from preflight.monitor.collect.checksum import SERIAL
+from preflight.monitor.collect.checksum_grid import SERIAL
 from preflight.monitor.collect.columns import TABLES
 from preflight.monitor.collect.digests import Digests
 from preflight.monitor.collect.recorder import Recorder

@@ -13,7 +13,7 @@ from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from tests.monitor.collect.fingerprinted import BITS, FLOATS, KINDS, LENGTHS, bits, filled, number, quick  # noqa: E402
 
-from preflight.monitor.collect import checksum, digest, usual  # noqa: E402
+from preflight.monitor.collect import checksum, checksum_grid, digest, usual  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:Sparse invariant checks")]
 
@@ -43,7 +43,7 @@ def test_what_is_as_it_was_the_last_time_is_not_worked_out_again(monkeypatch: py
     assert taken[-1] != changed[-1]
     assert digest.fingerprints(tensors).values() == taken
     with monkeypatch.context() as patched:
-        patched.setattr(checksum, "_mix", lambda *_: 1 / 0)
+        patched.setattr(checksum, "mix", lambda *_: 1 / 0)
         assert digest.fingerprints(tensors).values() == taken
         assert digest.norms_and_fingerprints(tensors).values()[1] == taken
         assert digest.fingerprints(other).values() == [None] * 4  # of these all has to be worked out
@@ -163,8 +163,8 @@ def test_layout_does_not_matter(kind: Any, shape: tuple[int, ...]) -> None:
 def test_large_tensors_are_copied_piece_by_piece(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     tensor = torch.randn(shape)
     expected = number(tensor)
-    monkeypatch.setattr(checksum, "COPY", 2048)
-    monkeypatch.setattr(checksum, "STEP", 512)
+    monkeypatch.setattr(checksum_grid, "COPY", 2048)
+    monkeypatch.setattr(checksum_grid, "STEP", 512)
     assert number(tensor) == expected
     turned = tensor.transpose(0, -1).contiguous().transpose(0, -1)
     assert number(turned) == expected

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import plain
-from .checksum import SERIAL, of_words
+from .checksum import of_words
+from .checksum_grid import SERIAL
 from .columns import TABLES
 from .pending import Pending
 
