@@ -71,6 +71,41 @@ def test_a_training_loop_is_followed_once_and_stays_a_loop(follow: Any) -> None:
     assert followed["step"] is ...
 
 
+@pytest.mark.parametrize(
+    "batches", ["[torch.ones(2)] * 8", "[torch.ones(n) for n in range(8)]", "[torch.ones(2), torch.zeros(2)]"]
+)
+def test_an_index_over_known_batches_is_not_taken_for_that_of_the_first(follow: Any, batches: str) -> None:
+    followed = follow(
+        f"""
+        import torch
+        net = torch.nn.Linear(2, 2)
+        opt = torch.optim.SGD(net.parameters(), 0.1)
+        seen, every = None, 4
+        for i, batch in enumerate({batches}):
+            net(batch).sum().backward()
+            seen = (i + 1) % every == 0
+            opt.step()
+        """
+    )
+    assert followed["seen"] is ...
+
+
+def test_what_is_the_same_in_all_rows_is_known_in_each_pass(follow: Any) -> None:
+    followed = follow(
+        """
+        import torch
+        net = torch.nn.Linear(2, 2)
+        opt = torch.optim.SGD(net.parameters(), 0.1)
+        for kind, rate in [("a", 0.5), ("b", 0.5)]:
+            net(batch).sum().backward()
+            opt.step()
+            held, called = rate, kind
+        """
+    )
+    assert followed["held"] == 0.5
+    assert followed["called"] is ...
+
+
 CONTEXTS = {
     "with": "with torch.autocast('cuda'):\n    net(1)",
     "a context manager of the project": """

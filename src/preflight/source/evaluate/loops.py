@@ -38,11 +38,28 @@ def run_for(m: Machine, node: ast.For | ast.AsyncFor) -> str | None:
 
 
 def _any_of(m: Machine, items: list[Value], node: ast.AST, iterable: Value) -> Value:
+    """One value that stands for each of several: where these are numbers or texts, it changes from pass to pass."""
     first = settle(items[0])
     if isinstance(first, Known):
-        value = Unknown("changes with each iteration of the loop", m.site(node), (iterable,), initial=first)
-        return value
-    return items[0]
+        return Unknown("changes with each iteration of the loop", m.site(node), (iterable,), initial=first)
+    if not isinstance(first, Seq) or first.kind != "tuple":
+        return items[0]
+    rows = [row.items for row in map(settle, items) if isinstance(row, Seq)]
+    columns = [list(column) for column in zip(*rows, strict=False)]
+    parts = [
+        _any_of(m, column, node, iterable) if _differ(column) else value
+        for column, value in zip(columns, first.items, strict=False)
+    ]
+    source = settle(iterable)
+    if parts and isinstance(parts[0], Unknown) and isinstance(source, Obj) and source.name == "builtins.enumerate":
+        parts[0].name = "index"
+    return Seq(parts, "tuple", first.site)
+
+
+def _differ(column: list[Value]) -> bool:
+    """Whether values are not all the same number or text."""
+    values = [settle(value) for value in column]
+    return any(not isinstance(v, Known) or v.value != getattr(values[0], "value", None) for v in values)
 
 
 def _worth_unrolling(m: Machine, node: ast.For | ast.AsyncFor, items: list[Value]) -> bool:

@@ -143,6 +143,18 @@ for x in data:
     model(x).mean().backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+batches = [(torch.randn(8, 10), torch.randint(0, 2, (8,))) for _ in range(100)]
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, (x, y) in enumerate(batches):
+    (nn.functional.cross_entropy(model(x), y) / 4).backward()
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
 )
 
 _HOOKS = (
