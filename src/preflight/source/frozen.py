@@ -87,18 +87,21 @@ class Change:
         return (True, wanted) if wanted is not None else None
 
 
-def frozen_layers(reading: Reading, network: Network) -> Frozen:
+def frozen_layers(reading: Reading, network: Network, until: int | None = None) -> Frozen:
     """Follow what a script freezes and thaws, in its order.
 
     Args:
         reading: The script.
         network: The layers of the network that is trained.
+        until: The place in the order of things up to which it is followed; to the end without one.
     """
     frozen: set[int] = set()
     certain = not reading.trace.calls(*_OTHERS, *BY_CALL) and not _exchanges_classes(reading)
     for change in changes(reading):
         if change.context.shadow:
             continue
+        if until is not None and change.number > until:
+            break
         owner = _owner(change.target)
         if owner is None:
             certain = False

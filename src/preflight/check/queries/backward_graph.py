@@ -95,11 +95,20 @@ def is_cut(value: Value) -> bool:
         return True
     if value.kind == "op" and value.name in _TESTS:
         return True
-    if value.kind == "call" and value.name in CUTS:
+    if value.kind == "call" and (value.name in CUTS or _without_a_graph(value)):
         return True
     return (
         value.kind in {"call", "op"} and value.cls is None and grad_mode(value.context) is False and not _makes(value)
     )
+
+
+def _without_a_graph(value: Obj) -> bool:
+    """Whether a call draws from a distribution of PyTorch (``rsample`` alone keeps a graph) or acts in an environment."""
+    if value.name not in (".sample", ".sample_n", ".step", ".reset") or value.receiver is None:
+        return False
+    made = name_of(settle(value.receiver)) or ""
+    draws = value.name.startswith(".sample")
+    return made.startswith("torch.distributions." if draws else ("gym.", "gymnasium.", "pettingzoo."))
 
 
 def is_leaf(value: Obj) -> bool:

@@ -209,6 +209,23 @@ for x in data:
         loss.backward()
     opt.step()
 """,
+    """
+import torch
+from torch import nn
+from torch.distributions import Categorical
+actor, critic = nn.Linear(4, 2), nn.Linear(4, 1)
+opt_a, opt_c = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())
+for state, gains in data:
+    policy = Categorical(logits=actor(state))
+    action = policy.sample()  # drawn: no graph leads back to the actor
+    reward, value = gains.gather(1, action[:, None]), critic(state)
+    opt_a.zero_grad()
+    (-(policy.log_prob(action) * (reward - value).detach()).mean()).backward()
+    opt_a.step()
+    opt_c.zero_grad()
+    nn.functional.mse_loss(value, reward).backward()
+    opt_c.step()
+""",
 )
 
 

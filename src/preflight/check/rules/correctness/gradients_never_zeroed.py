@@ -19,10 +19,12 @@ When gradients are cleared by code that cannot be seen from the script, such as 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.rule import Rule
+from preflight.source.trace import Context as Place
 from preflight.source.training import TrainingLoop
 from preflight.source.values import options_of
 from preflight.vocabulary.finding import Finding
@@ -81,6 +83,18 @@ while True:
     batch = next(it)
     update(ce(net(batch[0]), batch[1]))
 """,
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10):
+    optimizer.zero_grad()
+    for i, (x, y) in enumerate(data):
+        (nn.functional.cross_entropy(model(x), y) / 4).backward()
+        if (i + 1) % 4 == 0:
+            optimizer.step()
+""",
 )
 
 GOOD = (
@@ -123,6 +137,19 @@ for i, (x, y) in enumerate(data):
         optimizer.step()
         clear(model)
 """,
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(100):
+    optimizer.zero_grad()
+    for micro in range(4):
+        x, y = draw()
+        (nn.functional.cross_entropy(model(x), y) / 4).backward()
+        if micro == 3:
+            optimizer.step()
+""",
 )
 
 
@@ -161,7 +188,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _cleared(context: Context, loop: TrainingLoop) -> bool:
-    if loop.zeros:
+    if loop.zeros or (loop.outer and _steps_once(loop) and _clears_around(context, loop.outer[0], loop.frame)):
         return True
     for store in context.trace.stores:
         if store.name == "grad" and store.context.within(loop.frame):
@@ -178,3 +205,18 @@ def _cleared(context: Context, loop: TrainingLoop) -> bool:
         if any(id(o) in optimizers for a in (*event.args, *event.kwargs.values()) for o in options_of(a)):
             return True
     return False
+
+
+def _steps_once(loop: TrainingLoop) -> bool:
+    """Whether each step is bound to one pass of the loop, as by ``if micro == last:``; every n-th pass may be several."""
+    for step in loop.steps:
+        tests = [f.node.test for f in step.context.frames() if f.within(loop.frame) and isinstance(f.node, ast.If)]
+        if not tests or any(isinstance(part, ast.Mod) for test in tests for part in ast.walk(test)):
+            return False
+    return True
+
+
+def _clears_around(context: Context, outer: Place, inner: Place) -> bool:
+    """Whether gradients are cleared in each pass of the loop around, beside the loop that steps."""
+    cleared = context.trace.calls(".zero_grad")
+    return any(event.context.within(outer) and not event.context.within(inner) for event in cleared)

@@ -27,7 +27,7 @@ from preflight.check.queries.parameters import holding_of
 from preflight.check.rule import Rule
 from preflight.source.frozen import frozen_layers
 from preflight.source.layers import Network
-from preflight.source.values import Obj
+from preflight.source.values import Obj, options_of
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -118,6 +118,18 @@ for name, p in net.named_parameters():
 optimizer = torch.optim.Adam(net.parameters())
 """
     + _LOOP,
+    """
+import torch
+def fit(net, wanted):
+    optimizer = torch.optim.Adam(net.parameters())
+    for x in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(net(x), wanted(x)).backward()
+        optimizer.step()
+    return net.eval().requires_grad_(False)  # it is a teacher from here on
+teacher = fit(torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Linear(16, 2)), label)
+student = fit(torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2)), teacher)
+""",
 )
 
 
@@ -128,7 +140,8 @@ def check(context: Context) -> Iterator[Finding]:
         parts = holding_of(context.reading, optimizer).parts
         if made is None or made.context.shadow or not parts:
             continue
-        counts = [_frozen(context, part.owner) if part.amount == "all" else None for part in parts]
+        first = _first_step(context, optimizer)
+        counts = [_frozen(context, part.owner, first) if part.amount == "all" else None for part in parts]
         if any(count is None for count in counts):
             continue
         total = sum(count or 0 for count in counts)
@@ -148,10 +161,16 @@ def check(context: Context) -> Iterator[Finding]:
         )
 
 
-def _frozen(context: Context, owner: Obj) -> int | None:
-    """The parameters of a module that are all frozen, or None where one may not be."""
+def _first_step(context: Context, optimizer: Obj) -> int | None:
+    """The place of an optimizer's first step in the order of things: what is frozen after it was trained before."""
+    steps = (e for e in context.trace.calls(".step") if any(o is optimizer for o in options_of(e.receiver)))
+    return next((e.number for e in steps), None)
+
+
+def _frozen(context: Context, owner: Obj, until: int | None) -> int | None:
+    """The parameters of a module that are all frozen by then, or None where one may not be."""
     network = Network(context.reading, owner)
-    frozen = frozen_layers(context.reading, network)
+    frozen = frozen_layers(context.reading, network, until)
     total = network.total
     if any(not leaf.obj.name.startswith("torch.nn.") for leaf in network.leaves):
         return None  # a network that is known as a whole may have been given layers that were not seen

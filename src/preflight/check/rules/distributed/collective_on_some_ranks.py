@@ -128,6 +128,25 @@ if dist.get_rank() < 2:
 if dist.get_world_size() > 1:
     dist.all_reduce(tensor)
 """,
+    """
+import torch, torch.distributed as dist
+class Codebook(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("uses", torch.zeros(8))
+    def forward(self, x):
+        if self.training:
+            dist.all_reduce(self.uses)
+        return x
+dist.init_process_group("nccl")
+model = Codebook()
+for x in loader:
+    model(x)
+    if dist.get_rank() == 0:
+        model.eval()
+        show(model(x))
+        model.train()
+""",
 )
 
 _D = "torch.distributed."
@@ -170,7 +189,7 @@ def check(context: Context) -> Iterator[Finding]:
         if not _whole_group(context, event):
             continue
         frame = next((f for _, f in rank_frames(event.context) if divides(f)), None)
-        if frame is not None:
+        if frame is not None and not _rests_in_evaluation(context, event, frame):
             found.setdefault(event.name, []).append((event, frame))
     for name, places in found.items():
         branches = {(id(frame.node), frame.polarity) for _, frame in places}
@@ -198,6 +217,16 @@ def check(context: Context) -> Iterator[Finding]:
             ),
             related=[((frame.script, frame.node), "the branch on the rank")] if frame.script and frame.node else [],
         )
+
+
+def _rests_in_evaluation(context: Context, event: Event, branch: Frame) -> bool:
+    """Whether a collective stands under ``if self.training:`` of a module that the branch has put into evaluation."""
+    trains = any(
+        f.kind == "if" and f.polarity and getattr(settle(f.value), "name", "") == "training"
+        for f in event.context.frames()
+        if f.value is not None and f.within(branch)
+    )
+    return trains and any(e.context.within(branch) and e.number < event.number for e in context.trace.calls(".eval"))
 
 
 def _whole_group(context: Context, event: Event) -> bool:
