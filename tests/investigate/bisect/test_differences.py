@@ -103,9 +103,13 @@ def test_several_bad_nodes_are_found_one_by_one() -> None:
 
 
 def test_nodes_that_fail_only_together_are_told_as_such() -> None:
-    found = find_bad_nodes(NODES[:16], groups(set(), {"n02", "n13"}))
+    asked = groups(set(), {"n02", "n13"})
+    found = find_bad_nodes(NODES[:16], asked)
     assert found.nodes == ()
     assert set(found.together) == {"n02", "n13"}
+    assert found.reason is None
+    assert not set(found.together) & set(found.cleared)
+    assert all(chosen for chosen, _ in found.trail), "a run on no node was asked for"
 
 
 def test_a_run_that_needs_many_nodes_is_filled_up_with_cleared_ones() -> None:

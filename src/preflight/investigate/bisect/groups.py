@@ -77,7 +77,7 @@ class _Groups:
                     self._clear(left)
                     break
             reason = self._one(left)
-            if reason is not None:
+            if reason is not None or self.together:
                 return self.answer(reason)
             left = tuple(node for node in left if node not in self.bad and node not in self.cleared)
         return self.answer()
@@ -114,12 +114,17 @@ class _Groups:
             return None
         return self._pair(whole)
 
-    def _pair(self, group: tuple[str, ...]) -> str:
-        """Every part passes and the whole fails: nodes that fail only together, or a failure that stayed away."""
+    def _pair(self, group: tuple[str, ...]) -> str | None:
+        """Every part passes and the whole fails: nodes that fail only together, or a failure that stayed away.
+
+        Returns why there is no answer; None where those that fail together were found.
+        """
+        self.repeated.take_for_granted((), False)  # on no node nothing can be run, and nothing fails
         found = minimise(group, self.repeated) if self.least <= 1 else None
         if found is not None and found.reason is None and found.confirmed:
             self.together = found.differences
-            return "no node fails alone: these fail together"
+            self.cleared = [node for node in self.cleared if node not in self.together]
+            return None
         return "parts that pass fail together: nodes that fail only together, or a failure that comes now and then (--flaky)"
 
     def _clear(self, group: tuple[str, ...]) -> None:

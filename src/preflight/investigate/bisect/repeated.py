@@ -25,6 +25,10 @@ class Repeated:
         self.trail: list[tuple[Any, Outcome]] = []
         self._known: dict[Any, bool | None] = {}
 
+    def take_for_granted(self, value: Any, failed: bool) -> None:
+        """Answer a question that cannot be run, or need not be."""
+        self._known[value] = failed
+
     def fails(self, value: Any) -> bool | None:
         """Return whether a value fails; None where it cannot be judged."""
         if value not in self._known:
