@@ -91,6 +91,11 @@ def test_nodes_are_found_by_groups(capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(capsys, "--nodes", "hosts", "--", "sh", "-c", "case ,{nodelist}, in *,node11,*) exit 9;; esac")
     assert found["nodes"] == ["node11"]
     assert found["tests"] <= 7
+    fails = "case ,{nodelist}, in *,node2,*node11,*) exit 9;; esac"
+    words = ("--nodes", "hosts", "--", "sh", "-c", fails)
+    assert answer(capsys, *words)["together"] == ["node2", "node11"]
+    assert bisect(*words) == 1
+    assert "These fail together, none alone: node2, node11" in capsys.readouterr().out
 
 
 def test_what_cannot_be_told_is_3_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from preflight.investigate.bisect.outcome import Budget, Outcome
 from preflight.investigate.bisect.posterior import Posterior
-from preflight.investigate.bisect.search import find_breaking_point, most_tests, passes_needed
+from preflight.investigate.bisect.search import find_breaking_point, most_tests, most_untold, passes_needed
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +70,22 @@ def test_an_answer_that_lies_among_values_that_cannot_be_judged_is_an_interval()
     assert (found.works, found.fails, found.untold) == (30, 34, (31, 32, 33))
     assert not found.found
     assert found.probability == 0.25
+
+
+@pytest.mark.parametrize("first", range(3, 1000, 97))
+def test_a_wide_range_that_cannot_be_judged_is_hemmed_in_and_not_walked_through(first: int) -> None:
+    count, last = 1024, 1020
+
+    def ask(value: int) -> Outcome:
+        return Outcome(kind="fail" if value >= last else "timeout" if value >= first else "pass")
+
+    found = find_breaking_point(range(1, count + 1), ask)
+    assert not found.found
+    assert found.tests <= most_tests(count) + most_untold(count)
+    assert sum(outcome.kind == "timeout" for _, outcome in found.trail) <= most_untold(count)
+    assert first <= found.works + 1 + len(found.untold)
+    assert (found.works + 1, found.fails - 1) == (found.untold[0], found.untold[-1])
+    assert "not tried" in (found.reason or "") or len(found.untold) <= most_untold(count)
 
 
 def test_a_budget_ends_the_search_with_what_is_known() -> None:

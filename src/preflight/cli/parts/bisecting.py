@@ -41,7 +41,7 @@ def bisect(program: Sequence[str], given: Mapping[str, Any], look: Writing) -> i
     chance = _chance(given["flaky"])
     state = os.path.abspath(given["state"] or _state(chosen[0], program, given))
     plan = _plan(chosen[0], program, given, state, chance)
-    _tell_budget(plan, given, look)
+    _tell_budget(plan, given, look, certain=chance == 1.0)
     if given["dry_run"]:
         return _dry(plan, look)
     runner = Runner(
@@ -110,13 +110,15 @@ def _plan(dimension: str, program: Sequence[str], given: Mapping[str, Any], stat
     return make(program, given, state, shape, chance)
 
 
-def _tell_budget(plan: Plan, given: Mapping[str, Any], look: Writing) -> None:
+def _tell_budget(plan: Plan, given: Mapping[str, Any], look: Writing, *, certain: bool) -> None:
     hours = plan.most * plan.largest * given["timeout"] / 3600.0
-    remark(
-        f"{plan.dimension}: {len(plan.values)} values; at most {plan.most} tests of {plan.largest} GPU{'s' if plan.largest > 1 else ''} "
-        f"and {given['timeout']:g} s: {hours:.3g} GPU-hours at most",
-        look,
+    number = "at most" if certain else "as a rule"
+    tests = (
+        f"{number} {plan.most} tests of {plan.largest} GPU{'s' if plan.largest > 1 else ''} and {given['timeout']:g} s"
     )
+    cost = f"{hours:.3g} GPU-hours at most" if certain else f"{hours:.3g} GPU-hours"
+    more = f"; {plan.more}" if plan.more else ""
+    remark(f"{plan.dimension}: {len(plan.values)} values; {tests}: {cost}{more}", look)
 
 
 def _dry(plan: Plan, look: Writing) -> int:

@@ -12,7 +12,7 @@ from preflight.errors import InputError, UsageError
 from preflight.investigate.bisect.lattice import Shape, sizes_between
 from preflight.investigate.bisect.launchers import Point, names_in
 from preflight.investigate.bisect.runner import Trial
-from preflight.investigate.bisect.search import most_tests, passes_needed
+from preflight.investigate.bisect.search import most_tests, most_untold, passes_needed
 
 _PLACES_OF_SIZE = {"gpus", "nodes", "gpus_per_node"}
 
@@ -61,7 +61,14 @@ def of_numbers(
         return _with_files(started(given, program, f"{dimension} {value}", point), files)
 
     largest = max(works, fails) if dimension == "scale" else given["gpus"] or 1
-    return Plan(dimension=dimension, values=values, make=make, most=most_tests(len(values), chance), largest=largest)
+    return Plan(
+        dimension=dimension, values=values, make=make, most=most_tests(len(values), chance), largest=largest,
+        more=_more(len(values), chance),
+    )  # fmt: skip
+
+
+def _more(count: int, chance: float | None) -> str:
+    return f"{most_untold(count)} more where values cannot be judged" if chance == 1.0 else ""
 
 
 def _with_files(test: Trial, files: dict[str, str]) -> Trial:
@@ -153,7 +160,7 @@ def of_commits(
 
     return Plan(
         dimension="commits", values=chain, make=make, most=most_tests(len(chain), chance), largest=given["gpus"] or 1,
-        shown=title, close=lambda: remove_tree(tree),
+        shown=title, close=lambda: remove_tree(tree), more=_more(len(chain), chance),
     )  # fmt: skip
 
 
@@ -176,7 +183,10 @@ def of_nodes(program: Sequence[str], given: Mapping[str, Any], state: str, shape
 
     # All, halves down to one, what is left.
     most = passes_needed(chance or 0.3) * (3 + math.ceil(math.log2(max(len(names), 2))))
-    return Plan(dimension="nodes", values=names, make=make, most=most, largest=len(names) * shape.gpus_per_node)
+    return Plan(
+        dimension="nodes", values=names, make=make, most=most, largest=len(names) * shape.gpus_per_node,
+        more="more where several nodes are bad",
+    )  # fmt: skip
 
 
 def _names(text: str) -> list[str]:

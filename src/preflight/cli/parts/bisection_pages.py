@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from preflight.cli.parts.writing import Writing
@@ -13,6 +14,8 @@ OUTCOMES = {
     "infra": "did not start properly",
 }  # fmt: skip
 """What is said of each outcome of a test."""
+MOST_LISTED = 10
+"""So many values that could not be judged are listed."""
 
 
 def rendered(answer: dict[str, Any], look: Writing) -> str:
@@ -62,6 +65,7 @@ def _found(answer: dict[str, Any]) -> list[str]:
         lines = [f"{node}: a run with it fails" for node in answer["nodes"]]
         if answer["together"]:
             lines.append(f"These fail together, none alone: {', '.join(answer['together'])}")
+            return [*lines, *reason]
         if not answer["reason"] and answer["cleared"]:
             lines.append(f"Cleared: {len(answer['cleared'])} nodes whose runs passed.")
         return [*lines, *reason]
@@ -74,5 +78,11 @@ def _found(answer: dict[str, Any]) -> list[str]:
             f"It fails in about {format_share(answer['chance'])} of the runs; this answer is right with {format_share(answer['probability'])}."
         )
     if answer["untold"]:
-        lines.append(f"Between them and not judged: {', '.join(map(str, answer['untold'][:10]))}")
+        lines.append(f"Between them and not judged: {_listed(answer['untold'])}")
     return [*lines, *reason]
+
+
+def _listed(values: Sequence[str]) -> str:
+    """Return values in a line; of many the first."""
+    more = f" and {len(values) - MOST_LISTED} more" if len(values) > MOST_LISTED else ""
+    return ", ".join(map(str, values[:MOST_LISTED])) + more

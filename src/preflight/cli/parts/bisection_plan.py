@@ -18,6 +18,7 @@ class Plan(msgspec.Struct, kw_only=True):
     Attributes:
         dimension: Its name. values: What is tried, from what works to what fails.
         make: Makes a test. most: Tests at most. largest: GPUs of the largest test.
+        more: In which case there are more, in words.
         shown: How a value is shown. close: Called at the end.
     """
 
@@ -26,6 +27,7 @@ class Plan(msgspec.Struct, kw_only=True):
     make: Callable[[Any], Trial]
     most: int
     largest: int
+    more: str = ""
     shown: Callable[[Any], str] = str
     close: Callable[[], None] = lambda: None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ class BreakingPoint(msgspec.Struct, frozen=True, kw_only=True):
         works: The largest value that works. fails: The smallest that fails. None where the search did not get there.
         probability: That this is the answer, 1 where failures are certain.
         tests: Runs asked for.
-        untold: Values between the two that could not be judged: they failed otherwise, or did not end.
+        untold: Values between the two that could not be judged (they failed otherwise, or did not end), or were not tried.
         reason: Why there is no answer, or not a whole one.
         trail: Every value that was run, with its outcome.
         chance: How often the failure comes where it can, as far as it was learnt.
@@ -55,6 +56,11 @@ def most_tests(count: int, chance: float | None = 1.0, wrong: float = WRONG) -> 
         bits = -(1.0 - (chance or 0.3)) * math.log2(max(1.0 - (chance or 0.3), 1e-9))
         return 3 * once + math.ceil(halves / max(bits, 0.1))
     return halves + 2
+
+
+def most_untold(count: int) -> int:
+    """Return after how many values that cannot be judged a search over ``count`` values stops: certain failures."""
+    return most_tests(count)
 
 
 def passes_needed(chance: float, wrong: float = WRONG) -> int:
@@ -125,29 +131,43 @@ def find_breaking_point(
 
 
 def _certain(search: _Search) -> BreakingPoint:
-    """Halve the interval; what cannot be judged is stepped around."""
+    """Halve the interval; where values cannot be judged, the widest gap that they leave.
+
+    A run that does not end costs its whole deadline: after as many of them as a search takes, it stops with an interval.
+    """
     low, high = 0, len(search.values) - 1
     for at, wanted in ((high, True), (low, False)):
         if search.run(at) is not wanted:
             return search.answer(reason=_wrong_end(search, at, wanted))
-    while True:
-        open_ = [at for at in range(low + 1, high) if at not in search.untold]
-        if not open_:
+    while (middle := _middle(low, high, search.untold)) is not None:
+        if len(search.untold) >= most_untold(len(search.values)):
             break
-        middle = min(open_, key=lambda at: (abs(2 * at - low - high), at))
         failed = search.run(middle)
         if failed is True:
             high = middle
         elif failed is False:
             low = middle
-    between = tuple(search.values[at] for at in range(low + 1, high))
+    between = range(low + 1, high)
+    tried = sum(at in search.untold for at in between)
     reason = None
     if between:
-        reason = f"{len(between)} value{'s' if len(between) > 1 else ''} between could not be judged"
+        reason = f"{tried} value{'s' if tried != 1 else ''} between could not be judged"
+        if tried < len(between):
+            reason += f", and {len(between) - tried} more were not tried for that"
     return search.answer(
         works=search.values[low], fails=search.values[high], probability=1.0 if not between else 1.0 / (len(between) + 1),
-        untold=between, reason=reason, chance=1.0,
+        untold=tuple(search.values[at] for at in between), reason=reason, chance=1.0,
     )  # fmt: skip
+
+
+def _middle(low: int, high: int, untold: set[int]) -> int | None:
+    """Return the middle of the widest gap between two ends, which what cannot be judged divides; None where none is left."""
+    edges = [low, *sorted(at for at in untold if low < at < high), high]
+    gaps = [(after - before, before) for before, after in pairwise(edges) if after - before > 1]
+    if not gaps:
+        return None
+    width, before = max(gaps, key=lambda gap: (gap[0], -gap[1]))
+    return before + width // 2
 
 
 def _wrong_end(search: _Search, at: int, wanted: bool) -> str:
@@ -233,4 +253,4 @@ def _learn(search: _Search, belief: Posterior, chance: float | None, wrong: floa
     return None
 
 
-__all__ = ["WRONG", "BreakingPoint", "find_breaking_point", "most_tests", "passes_needed"]
+__all__ = ["WRONG", "BreakingPoint", "find_breaking_point", "most_tests", "most_untold", "passes_needed"]
