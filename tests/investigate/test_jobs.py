@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ OUT_OF_MEMORY = (
     "{at} step 10 loss 2.0\n[rank{rank}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a "
     "total capacity of 79.15 GiB of which 1.00 GiB is free.\n"
 )
+TRACEBACK = "Traceback (most recent call last):\n"
 GOES_ON = "{at} step {step} loss 1.9\n"
 
 
@@ -117,3 +119,43 @@ def test_dumps_beside_the_logs_of_a_run_are_no_other_job() -> None:
         LogFile(index=2 + rank, path=f"traces_of_nccl/rank_{rank}", kind="flight", lines=0) for rank in range(2)
     )
     assert jobs_of((*logs, *dumps)) == {}
+
+
+def test_runs_of_torchrun_in_two_folders_are_two_jobs_with_all_that_lies_in_them() -> None:
+    """Each holds the ranks of the same node: one run has each of them once."""
+    paths = [f"all/{job}/node0/logs/none_{letters}/attempt_0/{local}/stderr.log"
+             for job, letters in (("monday", "ab12cd34"), ("tuesday", "ef56gh78")) for local in range(2)]  # fmt: skip
+    dumps = (
+        LogFile(index=4, path="all/tuesday/node0/logs/none_ef56gh78/attempt_0/1/error.json", kind="exit", lines=1),
+        LogFile(index=5, path="all/tuesday/dmesg.txt", kind="kernel", lines=9),
+    )
+    assert jobs_of((*_files(*paths), *dumps)) == {"monday": {0, 1}, "tuesday": {2, 3, 4, 5}}
+
+
+def test_runs_in_one_folder_of_torchrun_are_told_apart_where_their_lines_name_the_same_ranks() -> None:
+    paths = [f"logs/none_{letters}/attempt_0/{local}/stderr.log"
+             for letters in ("ab12cd34", "ef56gh78") for local in range(2)]  # fmt: skip
+    files = _files(*paths)
+    assert set(jobs_of(files, {0: 0, 1: 1, 2: 0, 3: 1})) == {"none_ab12cd34", "none_ef56gh78"}
+    assert jobs_of(files, {0: 0, 1: 1, 2: 2, 3: 3}) == {}, "two nodes of one job"
+    assert jobs_of(files) == {}
+
+
+def test_what_a_launcher_wrote_of_one_job_says_nothing_of_another(tmp_path: Path) -> None:
+    for name, raised in (("monday", True), ("tuesday", False)):
+        for rank in range(3):
+            folder = tmp_path / name / "node0" / "logs" / "none_ab12cd34" / "attempt_0" / str(rank)
+            folder.mkdir(parents=True)
+            (folder / "stderr.log").write_text(_healthy(2 if raised else 3))
+            if raised and rank == 1:
+                raised_at = 'File "/job/train.py", line 9, in main\n    load()'
+                told = {
+                    "py_callstack": f"{TRACEBACK}  {raised_at}\nValueError: no such vocabulary\n",
+                    "timestamp": "1740911500",
+                }
+                said = {"message": {"message": "ValueError: no such vocabulary", "extraInfo": told}}
+                (folder / "error.json").write_text(json.dumps(said))
+    incident = diagnose(tmp_path).incident
+    assert incident is not None
+    assert {job.name: job.category for job in incident.jobs}["tuesday"] == "none"
+    assert {job.name: job.ranks for job in incident.jobs}["monday"] == (1,)

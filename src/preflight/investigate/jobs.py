@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from preflight.investigate.judge import judge
 from preflight.source.logs.naming import Named, named
 from preflight.vocabulary.incident import Incident, Job
-from preflight.vocabulary.log import LogFile, Reading
+from preflight.vocabulary.log import LogFile, Reading, Who
 from preflight.vocabulary.signature import Signature
 
 # A folder of this name holds a part of a run, and no other run.
@@ -28,7 +28,7 @@ ALIKE = 0.5
 def judged_by_job(reading: Reading, signatures: Iterable[Signature]) -> Incident:
     """Return what happened; of several jobs that which matters most, with a line on each of them."""
     known = tuple(signatures)
-    jobs = jobs_of(reading.files)
+    jobs = jobs_of(reading.files, _speakers(reading))
     if len(jobs) < 2:
         return judge(reading, known)
     mine = {index for files in jobs.values() for index in files}
@@ -40,13 +40,28 @@ def judged_by_job(reading: Reading, signatures: Iterable[Signature]) -> Incident
     return msgspec.structs.replace(shown, jobs=told)
 
 
-def jobs_of(files: Sequence[LogFile]) -> dict[str, set[int]]:
-    """Return the files of each job by its name; of one job, or where nothing tells, nothing."""
+def _speakers(reading: Reading) -> dict[int, int]:
+    """Return of each file in which one rank alone speaks which that is, as its lines say."""
+    said: dict[int, set[int]] = {}
+    lines = [(one.file, one.who.rank) for one in reading.hits] + [(one.file, one.who.rank) for one in reading.steps]
+    for file, rank in lines:
+        if rank is not None:
+            said.setdefault(file, set()).add(rank)
+    return {file: next(iter(ranks)) for file, ranks in said.items() if len(ranks) == 1}
+
+
+def jobs_of(files: Sequence[LogFile], speakers: Mapping[int, int] | None = None) -> dict[str, set[int]]:
+    """Return the files of each job by its name; of one job, or where nothing tells, nothing.
+
+    Args:
+        files: What was given.
+        speakers: The rank that the lines of a file say it is, by file, where its name says none.
+    """
     logs = [file for file in files if file.kind not in _OTHER_THAN_LOGS]
     told = {file.index: named(file.path) for file in logs}
     # The names that a scheduler gives and those that torchrun does are of one run side by side: they are not compared.
     by_scheduler, by_launcher = (_by_name(logs, told, torchrun=torchrun) for torchrun in (False, True))
-    for found in (by_scheduler, by_launcher, _by_folder([file for file in logs if file.kind == "text"], told)):
+    for found in (by_scheduler, by_launcher, _by_folder(files, told, speakers or {})):
         if len(found) > 1:
             return found
     return {}
@@ -69,19 +84,22 @@ def _name(told: Named) -> str:
     return agent["id"] if agent else ""
 
 
-def _by_folder(logs: Sequence[LogFile], told: Mapping[int, Named]) -> dict[str, set[int]]:
-    """Return the files of each folder where several hold the same ranks: one run has each rank once."""
-    parts = {file.index: _folders(file.path) for file in logs}
-    depth = _first_difference(list(parts.values()))
-    ranks: dict[str, set[int]] = {}
-    members: dict[str, set[int]] = {}
+def _by_folder(files: Sequence[LogFile], told: Mapping[int, Named], speakers: Mapping[int, int]) -> dict[str, set[int]]:
+    """Return the files of each folder where several hold the same ranks: one run has each rank once.
+
+    Whose folder holds logs of a job holds also what else there is of it: what the launcher wrote, dumps, the kernel's log.
+    """
+    logs = [file for file in files if file.kind == "text"]
+    parts = {file.index: _folders(file.path) for file in files}
+    depth = _first_difference([parts[file.index] for file in logs])
+    ranks: dict[str, set[Hashable]] = {}
     for file in logs:
         folders, who = parts[file.index], told[file.index].who
         if len(folders) <= depth or _PART.search(folders[depth]) or who.attempt:
             continue
-        members.setdefault(folders[depth], set()).add(file.index)
-        if who.rank is not None:
-            ranks.setdefault(folders[depth], set()).add(who.rank)
+        rank = _rank(who, speakers.get(file.index))
+        if rank is not None:
+            ranks.setdefault(folders[depth], set()).add(rank)
     several = {name: has for name, has in ranks.items() if len(has) > 1}
     twice = {
         name
@@ -90,7 +108,17 @@ def _by_folder(logs: Sequence[LogFile], told: Mapping[int, Named]) -> dict[str, 
             other != name and len(has & those) > ALIKE * min(len(has), len(those)) for other, those in several.items()
         )
     }
-    return {name: members[name] for name in sorted(twice)}
+    return {
+        name: {file.index for file in files if len(at := parts[file.index]) > depth and at[depth] == name}
+        for name in sorted(twice)
+    }
+
+
+def _rank(who: Who, speaks: int | None) -> Hashable:
+    """Return what is there once in a run: a rank, or what counts the ranks of a node that has a name; None: not known."""
+    if who.rank is not None or speaks is not None:
+        return who.rank if who.rank is not None else speaks
+    return None if who.node is None or who.local_rank is None else (who.node, who.local_rank)
 
 
 def _folders(path: str) -> tuple[str, ...]:
