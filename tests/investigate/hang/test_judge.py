@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from preflight.investigate.hang.judge import Seen, judge
@@ -69,6 +70,39 @@ def test_a_stopped_rank_and_one_in_its_own_code_are_both_named() -> None:
     assert judged.incident.culprit.ranks == (2, 6)
     assert "state T" in judged.incident.headline
     assert any(step.command == "kill -CONT 106" for step in judged.incident.next)
+
+
+def test_of_a_stopped_rank_the_place_at_which_it_stands_says_nothing() -> None:
+    """It stopped wherever it was: in a loader or a compiler is as good a place as any."""
+    incident = judge(seen(states={6: "T"}, other={6: LOADING})).incident
+    assert incident.culprit.ranks == (6,)
+    assert (incident.category, incident.root_category, incident.symptom_category) == (
+        "preemption", "preemption", "network",
+    )  # fmt: skip
+    assert next(step.command for step in incident.next if step.kind == "act") == "kill -CONT 106"
+    assert not any("waits for, reads or computes" in step.text for step in incident.next)
+
+
+def test_ranks_that_end_while_they_are_looked_at_do_not_hang() -> None:
+    some = seen(8, states=dict.fromkeys(range(5), "X"))
+    judged = judge(msgspec.structs.replace(some, stacks=some.stacks[5:], still=(5, 6, 7)))
+    report = report_of(judged, some, ())
+    assert (judged.incident.state, report.verdict) == ("ended", "UNKNOWN")
+    assert judged.incident.culprit.ranks == ()
+    assert "5 of 8 ranks ended" in judged.incident.headline
+
+
+def test_where_nobody_is_named_no_category_is_claimed() -> None:
+    incident = judge(seen()).incident
+    assert (incident.state, incident.category, incident.symptom_category) == ("hung", "cannot-tell", "network")
+
+
+def test_each_rank_is_shown_where_everything_is_wanted() -> None:
+    given = seen(states={6: "T"})
+    judged = judge(given)
+    few, all_ = (report_of(judged, given, (), verbose=verbose).notes for verbose in (False, True))
+    assert [note for note in all_ if note not in few and note.startswith("rank 6: process 106, stopped by a signal")]
+    assert len(all_) == len(few) + 8
 
 
 @pytest.mark.parametrize("state", ["Z", "X"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import exp
 
 import msgspec
@@ -21,6 +21,11 @@ NO_PROCESS = 4.0
 # Below this nobody is named; within so much of the first, others are named with it.
 NAMED = 1.2
 BESIDE = 3.5
+# Of a job that does not hang nobody is waited for.
+_NOT_WAITED_FOR: dict[RunState, str] = {
+    "running": "the ranks move",
+    "ended": "the ranks ended while they were looked at",
+}
 # Weight of "it was nobody in particular".
 NOBODY = 0.5
 # What the frames of a rank that is waited for say of the cause.
@@ -75,20 +80,26 @@ def judge(seen: Seen) -> Judged:
     for one in (*stacks.ranks, *(flights.ranks if _trusted(seen, flights) else ())):
         reasons.setdefault(one.rank, []).extend(one.reasons)
     evidence = evidence_of(reasons)
-    state = _state(seen, stacks, flights, evidence)
-    culprit = Culprit(reason="the ranks move") if state == "running" else _culprit(evidence, _apart(stacks))
+    state = _state(seen, stacks, flights)
+    culprit = Culprit(reason=_NOT_WAITED_FOR[state]) if state in _NOT_WAITED_FOR else _culprit(evidence, _apart(stacks))
     incident = _incident(seen, state, culprit, stacks, flights)
-    if state != "running":
-        incident = msgspec.structs.replace(incident, next=(*_at(stacks, flights, culprit), *incident.next))
+    if state not in _NOT_WAITED_FOR:
+        incident = msgspec.structs.replace(
+            incident, next=(*_at(stacks, flights, culprit, _halted(seen)), *incident.next)
+        )
     return Judged(incident=incident, stacks=stacks, flights=flights, evidence=evidence)
 
 
-def _at(stacks: StackEvidence, flights: FlightEvidence, culprit: Culprit) -> Iterator[NextStep]:
+def _at(
+    stacks: StackEvidence, flights: FlightEvidence, culprit: Culprit, halted: Collection[int]
+) -> Iterator[NextStep]:
     """Return what to look at first: the place at which who is waited for stands, or the call that differs."""
     for group in stacks.outliers:
-        if set(group.ranks) & set(culprit.ranks) and not group.communicating:
+        # Of who does not run, the place says nothing: wherever it was, it stands there.
+        here = tuple(rank for rank in group.ranks if rank not in halted)
+        if set(here) & set(culprit.ranks) and not group.communicating:
             yield NextStep(
-                text=f"See what {ranks_written(group.ranks)} waits for, reads or computes at {group.place}", kind="act"
+                text=f"See what {ranks_written(here)} waits for, reads or computes at {group.place}", kind="act"
             )
     if flights.differences:
         yield NextStep(
@@ -119,7 +130,15 @@ def _of_states(seen: Seen, reasons: dict[int, list[Reason]]) -> None:
         )
 
 
-def _state(seen: Seen, stacks: StackEvidence, flights: FlightEvidence, evidence: Sequence[RankEvidence]) -> RunState:
+def _halted(seen: Seen) -> dict[int, str]:
+    """Return the ranks whose processes do not run any more, with the letter of their state."""
+    return {one.rank: one.state for one in seen.processes if one.rank is not None and one.state in ("T", "t", "Z", "X")}
+
+
+def _state(seen: Seen, stacks: StackEvidence, flights: FlightEvidence) -> RunState:
+    ended = sum(one.state in ("Z", "X") for one in seen.processes)
+    if 2 * ended > len(seen.processes):
+        return "ended"
     if any(one.state in ("T", "t", "Z", "X") for one in seen.processes) or seen.missing:
         return "hung"
     looked = len(seen.moving) + len(seen.still)
@@ -172,12 +191,16 @@ def _incident(
     seen: Seen, state: RunState, culprit: Culprit, stacks: StackEvidence, flights: FlightEvidence
 ) -> Incident:
     root = flights.category if flights.differences else None
-    mains = main_threads(seen.stacks)
+    mains, halted = main_threads(seen.stacks), _halted(seen)
     for rank in culprit.ranks:
-        if root is None and f"rank {rank}" in mains:
+        if root is None and rank in halted:
+            root = "preemption" if halted[rank] == "T" else None  # a signal from outside; where it was does not matter
+        elif root is None and f"rank {rank}" in mains:
             root = _root_of(mains[f"rank {rank}"].frames)
     symptom: Category | None = "network" if state == "hung" else None
-    category: Category = root or symptom or ("none" if state == "running" else "cannot-tell")
+    category: Category = (
+        root or (symptom if culprit.ranks else None) or ("none" if state == "running" else "cannot-tell")
+    )
     return Incident(
         state=state,
         onset=None,
@@ -207,8 +230,11 @@ def _root_of(frames: Sequence[Frame]) -> Category | None:
 def _headline(seen: Seen, state: RunState, culprit: Culprit, stacks: StackEvidence, flights: FlightEvidence) -> str:
     if state == "running":
         return f"the job runs: {len(seen.moving)} of {len(seen.moving) + len(seen.still)} ranks moved between two looks"
+    if state == "ended":
+        ended = sum(one.state in ("Z", "X") for one in seen.processes)
+        return f"{ended} of {len(seen.processes)} ranks ended while they were looked at: the job does not hang, it ends"
     if not culprit.ranks:
-        return stacks.text or flights.text or "nothing could be seen of the ranks"
+        return stacks.text or flights.text or culprit.reason or "nothing could be seen of the ranks"
     parts = []
     for rank in culprit.ranks[:3]:
         suspect = next(one for one in culprit.suspects if one.rank == rank)
@@ -218,6 +244,8 @@ def _headline(seen: Seen, state: RunState, culprit: Culprit, stacks: StackEviden
 
 
 def _next(seen: Seen, state: RunState, culprit: Culprit) -> tuple[NextStep, ...]:
+    if state == "ended":
+        return (NextStep(text="Read what they said", kind="observe", command="preflight investigate LOGS"),)
     stopped = [one for one in seen.processes if one.state == "T"]
     steps = [
         NextStep(

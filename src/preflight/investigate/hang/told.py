@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from preflight.investigate.hang.judge import Judged, Seen
+from preflight.investigate.hang.processes import STATES, RankProcess
 from preflight.investigate.rank_evidence import ranks_written
 from preflight.investigate.stacks.grouping import StackGroup
 from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
@@ -21,6 +22,8 @@ def report_of(judged: Judged, seen: Seen, targets: Sequence[str], *, verbose: bo
     notes = [_group(group) for group in groups]
     if len(judged.stacks.groups) > len(groups):
         notes.append(f"{len(judged.stacks.groups) - len(groups)} more groups of stacks; --verbose shows them")
+    if verbose:
+        notes += [_rank(one, seen) for one in seen.processes]
     if judged.stacks.shared:
         notes.append(f"in common to those apart: {', '.join(judged.stacks.shared)}")
     if judged.flights.text:
@@ -37,6 +40,16 @@ def report_of(judged: Judged, seen: Seen, targets: Sequence[str], *, verbose: bo
         incident=judged.incident,
         notes=(*notes, *judged.flights.notes, *seen.notes),
     )
+
+
+def _rank(process: RankProcess, seen: Seen) -> str:
+    """Return what was seen of the process of a rank."""
+    state = STATES.get(process.state, "running" if process.state == "R" else "waiting")
+    between = "elsewhere at the second look" if process.rank in seen.moving else ""
+    between = "in the same place at both looks" if process.rank in seen.still else between
+    waits = f"in {process.waits_in}" if process.waits_in else ""
+    told = (f"process {process.pid}", state, waits, between, f"{process.seconds:.1f} s of processor time")
+    return f"rank {process.rank}: {', '.join(part for part in told if part)}"
 
 
 def _group(group: StackGroup) -> str:
