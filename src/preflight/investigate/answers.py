@@ -80,7 +80,7 @@ def _quotes(incident: Incident) -> tuple[Quote, ...]:
 
 def running(facts: Facts) -> Answer:
     """Whether there are processes that train."""
-    seen = _observed(facts, "processes", "the processes were looked for on this node")
+    seen = _observed(facts, "processes", "its processes were looked for")
     if seen is not None:
         return seen
     state = facts.incident.state if facts.incident is not None else "unknown"
@@ -168,7 +168,7 @@ def _onset_words(onset: str) -> str:
 
 def makes_steps(facts: Facts) -> Answer:
     """Whether steps are being made now."""
-    seen = _observed(facts, "makes_steps", "the last step line was looked at")
+    seen = _observed(facts, "makes_steps", "the steps that the ranks tell of were looked at")
     if seen is not None:
         return seen
     incident = facts.incident

@@ -49,6 +49,11 @@ class RankPulse(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         """Whether others would wait for it in vain."""
         return self.state not in ("alive", "left")
 
+    @property
+    def lives(self) -> bool:
+        """Whether it is there: a rank that makes no step lives."""
+        return self.state in ("alive", "left", "stalled")
+
 
 class Measurement(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One thing that a probe measured, on one rank.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -13,11 +14,14 @@ import pytest
 
 from preflight.cli.main import main
 from preflight.errors import UsageError
+from preflight.investigate.answers import Facts
+from preflight.investigate.trees import walk, walk_text
 from preflight.investigate.triage.checkpoints import checkpoints
 from preflight.investigate.triage.headroom import Card, Headroom, findings_of, headroom, parse_cards
-from preflight.investigate.triage.live import Look, Seen, look, nothing_of_a_run, observed
+from preflight.investigate.triage.live import Look, Seen, look, lost, nothing_of_a_run, observed
 from preflight.investigate.triage.processes import job_processes
 from preflight.investigate.triage.reach import parse, reach
+from preflight.vocabulary.live import RankPulse
 
 ROOT = Path(__file__).parents[3]
 FAULTS = ROOT / "tests" / "investigate" / "data" / "faults"
@@ -162,6 +166,42 @@ def test_a_node_on_which_nothing_of_a_run_is_seen_is_not_called_healthy() -> Non
     )
 
 
+def _pulses(**states: int) -> tuple[RankPulse, ...]:
+    rank = itertools.count()
+    return tuple(
+        RankPulse(rank=next(rank), state=state, node="n0", step=None if state == "absent" else 30, reason="so it is")  # type: ignore[arg-type]
+        for state, count in states.items()
+        for _ in range(count)
+    )
+
+
+@pytest.mark.parametrize(
+    ("pulses", "asked", "going"),
+    [
+        (_pulses(stalled=4), True, False),
+        (_pulses(stalled=3, stopped=1), True, False),
+        (_pulses(alive=4), True, True),
+        (_pulses(alive=4), False, None),  # nobody waited for a step
+        (_pulses(absent=4), True, None),
+        (_pulses(left=4), True, None),
+    ],
+)
+def test_whether_steps_are_made_is_known_where_it_was_waited_for_them(
+    pulses: tuple[RankPulse, ...], asked: bool, going: bool | None
+) -> None:
+    seen = Seen(processes=None, memory=Headroom(), pulses=pulses, steps=asked)
+    assert observed(seen).get("makes_steps") == going
+    way = walk(Facts(observed={"processes": True, **observed(seen)}))
+    assert ("a hang" in walk_text(way, 100)) == (going is False)
+
+
+def test_many_ranks_that_are_lost_alike_are_one_finding() -> None:
+    found = list(lost(_pulses(stalled=200, gone=2)))
+    assert len(found) == 3
+    assert "ranks 0-199" in next(one.message for one in found if "stalled" in one.message)
+    assert {one.location.rank for one in found} == {None, 200, 201}
+
+
 def test_a_long_path_does_not_hide_the_line_that_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / ("a" * 60) / ("b" * 60)
     folder.mkdir(parents=True)
@@ -236,7 +276,9 @@ def test_the_command_names_the_ranks_that_are_lost(capsys: pytest.CaptureFixture
         told = {one["location"]["rank"] for one in report["findings"] if one["rule"] == "triage.rank"}
         assert told == {1, 4, 6}
         assert main(words[:-2]) == 1
-        assert "5 of 8 live" in capsys.readouterr().out
+        shown = capsys.readouterr().out
+        assert "6 of 8 live, 1 of them without a step" in shown
+        assert "Does it make steps? yes" in shown
     finally:
         os.killpg(run.pid, signal.SIGKILL)
         run.communicate()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from preflight.investigate.doctor.asking import NoAnswer, ask
+from preflight.investigate.rank_evidence import ranks_written
 from preflight.investigate.triage import headroom as memory
 from preflight.investigate.triage.checkpoints import Checkpoints, checkpoints
 from preflight.investigate.triage.processes import JobProcess, job_processes
@@ -18,6 +19,10 @@ from preflight.vocabulary.finding import Finding, Location, Scalar
 from preflight.vocabulary.live import RankPulse
 from preflight.vocabulary.quantity import format_bytes, format_seconds, format_share
 
+NOTEWORTHY = 0.05
+"""A process is told of with its memory where it holds so much of all."""
+MANY = 3
+"""More ranks than this that are lost in the same way are one finding."""
 STARTING = 60.0
 """Seconds that a process may take to import torch, beside the deadline."""
 
@@ -46,7 +51,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen."""
+    """What was seen; ``steps``: whether it was waited for steps."""
 
     processes: tuple[JobProcess, ...] | None
     memory: memory.Headroom
@@ -55,6 +60,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: Checkpoints | None = None
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    steps: bool = False
 
 
 def look(given: Look) -> Seen:
@@ -65,12 +71,12 @@ def look(given: Look) -> Seen:
     saved = checkpoints(given.checkpoints) if given.checkpoints else None
     findings = [*_processes(processes), *memory.findings_of(held, {one.pid for one in processes or ()})]
     pulses, told = _pulses(given)
-    findings += told + [_lost(pulse) for pulse in pulses if pulse.lost]
+    findings += told + list(lost(pulses))
     findings += [_reached(one) for one in reached if one.state != "open"]
     findings += _saved(saved, given.oldest) if saved is not None else []
     return Seen(
         processes=processes, memory=held, pulses=pulses, reached=reached, checkpoints=saved, findings=tuple(findings),
-        notes=tuple(_notes(processes, held, reached, saved)),
+        notes=tuple(_notes(processes, held, reached, saved)), steps=given.stalled,
     )  # fmt: skip
 
 
@@ -95,10 +101,25 @@ def _pulses(given: Look) -> tuple[tuple[RankPulse, ...], list[Finding]]:
         return (), [Finding("triage.store", "TRI104", "error", "certain", said, Location())]
 
 
-def _lost(pulse: RankPulse) -> Finding:
-    where = Location(rank=pulse.rank, node=pulse.node, step=pulse.step)
-    said = f"rank {pulse.rank} is {pulse.state}: {pulse.reason}"
-    return Finding("triage.rank", "TRI105", "error", "certain", said, where)
+def lost(pulses: Sequence[RankPulse]) -> Iterator[Finding]:
+    """Yield the ranks that others wait for in vain; many of the same state are told at once."""
+    alike: dict[str, list[RankPulse]] = {}
+    for pulse in pulses:
+        if pulse.lost:
+            alike.setdefault(pulse.state, []).append(pulse)
+    for state, those in alike.items():
+        if len(those) > MANY:
+            who = ranks_written([one.rank for one in those])
+            where = {one.node for one in those}
+            first = those[0]
+            said = f"{len(those)} ranks are {state}: {who}; of rank {first.rank}: {first.reason}"
+            node = where.pop() if len(where) == 1 else None
+            yield Finding("triage.rank", "TRI105", "error", "certain", said, Location(node=node))
+            continue
+        for one in those:
+            at = Location(rank=one.rank, node=one.node, step=one.step)
+            said = f"rank {one.rank} is {one.state}: {one.reason}"
+            yield Finding("triage.rank", "TRI105", "error", "certain", said, at)
 
 
 def _reached(one: Reached) -> Finding:
@@ -167,7 +188,11 @@ def _notes(
                      f"{format_seconds(one.processor_seconds or 0)} of processor time")  # fmt: skip
     if held.total and held.available is not None:
         notes.append(f"memory: {format_bytes(held.available)} of {format_bytes(held.total)} can be had")
-    notes += [f"memory: {format_bytes(size)} in process {pid}: {command}" for pid, size, command in held.holders[:3]]
+    notes += [
+        f"memory: {format_bytes(size)} in process {pid}: {command}"
+        for pid, size, command in held.holders[:3]
+        if size >= NOTEWORTHY * (held.total or 0)
+    ]
     for card in held.cards:
         busy = f", {format_share(card.busy)} busy" if card.busy is not None else ""
         notes.append(
@@ -194,13 +219,22 @@ def observed(seen: Seen) -> dict[str, Scalar]:
     """Return what was seen in the words of the decision trees."""
     found: dict[str, Scalar] = {}
     there = any(one.role == "rank" and one.state != "ended, not yet buried" for one in seen.processes or ())
+    there = there or any(one.lives and one.state != "left" for one in seen.pulses)  # on whichever node
     # Who is not root sees variables of his own processes only: that none is seen says nothing then.
     if there or (seen.processes is not None and hasattr(os, "geteuid") and os.geteuid() == 0):
         found["processes"] = there
     busy = [card.busy for card in seen.memory.cards if card.busy is not None]
     if busy:
         found["gpu_utilisation"] = sum(busy) / len(busy)
+    if seen.steps and (going := _going(seen.pulses)) is not None:
+        found["makes_steps"] = going
     return found
+
+
+def _going(pulses: Sequence[RankPulse]) -> bool | None:
+    """Return whether steps were made while it was waited for them; None where no rank tells of its steps."""
+    telling = [one for one in pulses if one.step is not None and one.state != "left"]
+    return any(one.state == "alive" for one in telling) if telling else None
 
 
 def _age(seconds: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.compared import Part
-from preflight.report.parts.live_text import in_unit, measured_text
+from preflight.report.parts.live_text import how_many_live, in_unit, measured_text
 from preflight.vocabulary.live import Measurement
 from preflight.vocabulary.report import Report
 
@@ -16,7 +16,7 @@ def live_parts(report: Report) -> list[Part]:
     lost = [pulse for pulse in report.pulses if pulse.lost]
     if report.pulses:
         rows = tuple((str(one.rank), one.state, clean(one.node or "-"), one_line(one.reason)) for one in lost)
-        title = f"Ranks: {len(report.pulses) - len(lost)} of {len(report.pulses)} live"
+        title = f"Ranks: {how_many_live(report.pulses)}"
         found.append(Part(title, () if rows else ("All of them live.",), ("rank", "state", "node", "why"), rows))
     if report.measurements:
         rows = tuple(_measured(one) for one in report.measurements)

@@ -7,12 +7,14 @@ from statistics import median
 
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.paint import Canvas
-from preflight.vocabulary.live import Measurement
+from preflight.vocabulary.live import Measurement, RankPulse
 from preflight.vocabulary.quantity import format_bytes, format_seconds
 from preflight.vocabulary.report import Report
 
 MOST_ROWS = 40
 """So many rows of a table are shown without --verbose."""
+MOST_LOST = 16
+"""So many ranks that are lost are shown without --verbose."""
 MANY_RANKS = 3
 """From so many on, ranks that measured the same share a row."""
 
@@ -29,12 +31,21 @@ def live_sections(canvas: Canvas, report: Report, *, verbose: bool) -> None:
 
 def _pulses(canvas: Canvas, report: Report, *, verbose: bool) -> None:
     lost = [pulse for pulse in report.pulses if pulse.lost]
-    canvas.heading("RANKS", f"{len(report.pulses) - len(lost)} of {len(report.pulses)} live")
-    for pulse in report.pulses if verbose else lost:
+    canvas.heading("RANKS", how_many_live(report.pulses))
+    shown = report.pulses if verbose else lost[:MOST_LOST]
+    for pulse in shown:
         where = f"{clean(pulse.node)}:{pulse.pid}" if pulse.node and pulse.pid else ""
         step = f"step {pulse.step}" if pulse.step is not None else ""
         said = ", ".join(part for part in (where, step, one_line(pulse.reason)) if part)
         canvas.write(said, indent=2, first=f"rank {pulse.rank:<4} {pulse.state:<8}  ")
+    if not verbose and len(shown) < len(lost):
+        canvas.write(f"{len(lost) - len(shown)} more with {canvas.rest}", indent=2)
+
+
+def how_many_live(pulses: Sequence[RankPulse]) -> str:
+    """Return how many ranks live, and how many of them make no step."""
+    alive, stalled = sum(one.lives for one in pulses), sum(one.state == "stalled" for one in pulses)
+    return f"{alive} of {len(pulses)} live" + (f", {stalled} of them without a step" if stalled else "")
 
 
 def _measurements(canvas: Canvas, measured: tuple[Measurement, ...], *, verbose: bool) -> None:
