@@ -188,6 +188,24 @@ def test_the_command_names_the_odd_node(tmp_path: Path, capsys: pytest.CaptureFi
     assert "550.54.15" in capsys.readouterr().out
 
 
+def test_each_of_many_ranks_says_a_line_where_its_report_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["investigate", "doctor", "--save", str(tmp_path)]
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "256")):
+        monkeypatch.setenv(name, value)
+    assert main(line) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert sum("rank 0" in said and "kept in" in said for said in shown.err.splitlines()) == 1
+    assert f"investigate doctor --compare {tmp_path}" in shown.err
+    assert main([*line, "--verbose"]) == 0
+    assert "0 errors" in capsys.readouterr().out
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert main(line) == 0
+    assert "0 errors" in capsys.readouterr().out
+
+
 def test_the_command_keeps_a_snapshot_for_each_rank(tmp_path: Path) -> None:
     for rank in ("0", "1"):
         line = [sys.executable, "-m", "preflight", "investigate", "doctor", "--save", str(tmp_path), "--quiet"]

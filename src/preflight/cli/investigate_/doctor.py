@@ -39,16 +39,27 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
 
     Exit codes: 0 nothing wrong, 1 an error was found, 2 misuse.
     """
+    import shlex
+
     from preflight.check.files.source_lines import SourceLines
+    from preflight.cli.parts.one_of_many import say_a_line, says_a_line
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.errors import UsageError
+    from preflight.investigate.doctor.snapshot import own_rank
 
     look = writing_of(given)
     if given["compare"] and not paths:
         raise UsageError("nothing to compare is given", "preflight investigate doctor --compare DIR")
     if paths and not given["compare"]:
         raise UsageError(f"what is {paths[0]}?", f"preflight investigate doctor --compare {paths[0]}")
-    report = _compared(list(paths)) if given["compare"] else _taken(given, verbose=given["verbose"])
+    if given["compare"]:
+        report = _compared(list(paths))
+    else:
+        report = _taken(given, verbose=given["verbose"])
+        if says_a_line(given["save"], look):
+            compare = f"preflight investigate doctor --compare {shlex.quote(given['save'])}"
+            say_a_line(report, own_rank(), given["save"], compare, look)
+            return EXIT_CODES[report.verdict]
     answer(report, look, SourceLines())
     return EXIT_CODES[report.verdict]
 

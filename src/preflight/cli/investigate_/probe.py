@@ -45,12 +45,16 @@ def command(words: tuple[str, ...], **given: Any) -> int:
     Alone, on one rank of a launched job (torchrun ... --no-python preflight investigate probe --save DIR), or with --ranks N
     on ranks that are started here. Each operation has a deadline, in a process that is replaced when it hangs.
 
-    Exit codes: 0 nothing stands out, 1 wrong results or time-outs, 2 misuse, 3 nothing could be measured.
+    Exit codes: 0 measured (who stands out is warned of), 1 wrong results or time-outs, 2 misuse, 3 nothing could be measured.
     """
+    import shlex
+
     from preflight.check.files.source_lines import SourceLines
+    from preflight.cli.parts.one_of_many import say_a_line, says_a_line
     from preflight.cli.parts.progress import following
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.errors import UsageError
+    from preflight.investigate.doctor.snapshot import own_rank
 
     look = writing_of(given)
     if given["compare"]:
@@ -60,6 +64,10 @@ def command(words: tuple[str, ...], **given: Any) -> int:
     else:
         with following(look) as say:
             report = _measured(words, given, say)
+        if says_a_line(given["save"], look):
+            compare = f"preflight investigate probe --compare {shlex.quote(given['save'])}"
+            say_a_line(report, own_rank(), given["save"], compare, look)
+            return EXIT_CODES[report.verdict]
     answer(report, look, SourceLines())
     return EXIT_CODES[report.verdict]
 
