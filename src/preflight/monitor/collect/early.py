@@ -33,6 +33,11 @@ class Early:
         """Whether as many rows are held as may be."""
         return len(self._rows) >= MOST
 
+    @property
+    def any(self) -> bool:
+        """Whether a row is held."""
+        return bool(self._rows)
+
     def put(self, kind: str, row: tuple[Any, ...]) -> None:
         """Hold one row."""
         self._rows.append((kind, row))

@@ -181,10 +181,14 @@ class Recorder(Iterations):
         """
         if preparing() and not self._early.full:
             return self._early
-        self._sink = self._open_sink(self)
+        return self._open()
+
+    def _open(self) -> Sink:
+        """Open the file, with what was held."""
+        sink = self._sink = self._open_sink(self)
         for kind, row in self._early.taken():
-            self._sink.put(kind, row)
-        return self._sink
+            sink.put(kind, row)
+        return sink
 
     def becomes_worker(self) -> None:
         """Note that this process loads samples for another: what its module did while it was set up tells nothing."""
@@ -299,11 +303,12 @@ class Recorder(Iterations):
     def close(self, how: str, code: int | None, error: str | None) -> None:
         """Write the closing row; nothing is recorded after it.
 
-        A forked child of which nothing was recorded gets no file for its end alone.
+        A forked child of which nothing was recorded gets no file for its end alone. One that ends while it is still
+        being set up does where its module did something: it is no worker of a loader, and will not become one.
         """
         if self.ended or self._pid != os.getpid():
             return
-        if self._forked and self._sink is None:
+        if self._forked and self._sink is None and not self._early.any:
             self.ended = True
             return
         with self.work("end"):
@@ -311,12 +316,13 @@ class Recorder(Iterations):
                 act()
             self.settle(PATIENCE)
         self.ended = True
-        if self._sink is None:
-            return
         with contextlib.suppress(Exception):
+            sink = self._sink or (self._open() if self._early.any else None)
+            if sink is None:
+                return
             now = time.monotonic_ns()
-            row = (self.number(), now, self.iteration, self.step, how, code, error, self.spent, self._sink.dropped)
-            self._sink.close(row)
+            row = (self.number(), now, self.iteration, self.step, how, code, error, self.spent, sink.dropped)
+            sink.close(row)
 
     def after_fork(self) -> None:
         """Start anew in a forked child: no file yet, nothing of the parent's is written twice."""
