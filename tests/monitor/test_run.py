@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from preflight.cli.main import main
 from preflight.monitor.collect.settings import Settings
+from preflight.monitor.follow import Follower
 from preflight.monitor.recording import free_folder, why_nothing
 
 from .conftest import Recorded
@@ -165,6 +167,33 @@ def test_a_disk_that_is_full_at_the_end_costs_the_program_nothing(tmp_path: Path
     assert "how the program ended is not in the trace: " in done.stderr
     assert "alarm 1" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "collect"])
+def test_a_folder_that_is_removed_meanwhile_costs_the_program_nothing(tmp_path: Path, command: str) -> None:
+    pytest.importorskip("torch")
+    removed = "\nimport shutil, time\nshutil.rmtree('t')\ntime.sleep(1)\nprint('to the end')\n"  # looked at meanwhile
+    (tmp_path / "train.py").write_text(NEVER_CLEARED + removed + "raise SystemExit(7)\n")
+    done = preflight("monitor", command, "-o", "t", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert done.returncode == 7
+    assert "to the end" in done.stdout
+    assert "nothing was recorded: t was removed or renamed while the program ran" in done.stderr
+    assert "internal error" not in done.stderr
+
+
+def test_an_error_of_those_who_judge_costs_the_program_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise RuntimeError("nobody foresaw this")
+
+    monkeypatch.setattr(Follower, "take", failing)
+    monkeypatch.chdir(tmp_path)
+    program = [sys.executable, "-c", "import time; time.sleep(1); print('to the end'); raise SystemExit(7)"]
+    assert main(["monitor", "run", "-o", "t", "--", *program]) == 7
+    out, said = capfd.readouterr()
+    assert "to the end" in out
+    assert "nothing is judged from here on: internal error: RuntimeError: nobody foresaw this; please report" in said
 
 
 def test_it_is_said_what_is_moved_by_steps_that_are_not_seen(tmp_path: Path) -> None:

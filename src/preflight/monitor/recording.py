@@ -149,6 +149,8 @@ class Recording:
 
 def why_nothing(folder: Path, command: Sequence[str]) -> str | None:
     """Say why no process of a program that has ended was recorded; None where one was."""
+    if not folder.is_dir():
+        return f"{folder} was removed or renamed while the program ran"
     if any(SEGMENT.fullmatch(path.name) for path in folder.iterdir()) or (folder / "sealed.json").exists():
         return None
     told = _arrivals(folder)

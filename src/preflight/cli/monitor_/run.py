@@ -48,7 +48,16 @@ def command(context: click.Context, /, **given: Any) -> int:
         one.run = str(session.folder)
     live: list[Live] = []
 
+    failed: list[Exception] = []
+
     def watch(process: subprocess.Popen[bytes]) -> None:
+        try:
+            judge(process)
+        except Exception as error:  # whatever becomes of the judging, the program goes on to an end of its own
+            failed.append(error)
+            remark(f"nothing is judged from here on: {_told(error)}")
+
+    def judge(process: subprocess.Popen[bytes]) -> None:
         follower = Follower(TraceFolder(session.folder), session.invariants)
         live.append(Live(follower, told, colored(given["no_color"]), asking, wanted))
         while True:
@@ -63,11 +72,12 @@ def command(context: click.Context, /, **given: Any) -> int:
     code = session.go(watch)
     if asking is not None and (said := asking.close()) is not None:
         remark(said)
-    for problem in live[0].close():
+    for problem in [problem for one in live for problem in one.close()]:
         remark(problem)
     nothing = session.nothing()
     if nothing is not None:
         remark(f"nothing was recorded: {nothing}")
+    if nothing is not None or failed:
         return code
     live[0].follower.folder.refresh()
     report = report_of(live[0].follower, session.invariants, "monitor run")
@@ -79,3 +89,19 @@ def command(context: click.Context, /, **given: Any) -> int:
     if left is not None:
         remark(left)
     return 1 if code == 0 and report.verdict == "NO-GO" else code
+
+
+def _told(error: Exception) -> str:
+    """What ended the judging, with a word to those who made it where nobody foresaw that."""
+    import os
+
+    from preflight.errors import PreflightError
+    from preflight.monitor.live.remarks import reason_of
+
+    if isinstance(error, PreflightError):
+        return str(error)
+    if os.environ.get("PREFLIGHT_TRACEBACK"):
+        import traceback
+
+        traceback.print_exception(error)
+    return f"internal error: {reason_of(error)}; please report it, PREFLIGHT_TRACEBACK=1 shows where it comes from"

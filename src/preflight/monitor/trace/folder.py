@@ -91,7 +91,11 @@ class TraceFolder:
         return self._strange
 
     def refresh(self) -> None:
-        """Look for ``run.json`` and for files of processes that began since."""
+        """Look for ``run.json`` and for files of processes that began since.
+
+        Raises:
+            TraceError: The folder cannot be read any more, or the file is of a newer format.
+        """
         try:
             self.run = read_run(self.path)
             self.run_problem = None if self.run is not None else "there is no run.json"
@@ -103,7 +107,7 @@ class TraceFolder:
         if self.sealed is not None:
             for file in self.sealed.files:
                 self._processes.setdefault(file, self.sealed.process(file))
-        for path in segments(self.path):
+        for path in self._segments():
             if path.name in covered or path.name in self._readers:
                 continue
             if is_segment(path) or self._holds_a_block(path):
@@ -189,6 +193,12 @@ class TraceFolder:
         if process.end is not None or process.file not in self._readers:
             return False
         return is_locked(self.path / process.file) if process.host in (None, socket.gethostname()) else None
+
+    def _segments(self) -> list[Path]:
+        try:
+            return segments(self.path)
+        except OSError as error:
+            raise TraceError(f"{self.path} cannot be read any more: {error.strerror or error}") from error
 
     def _poll_one(self, file: str) -> Iterator[Batch]:
         reader, process = self._readers[file], self._processes[file]
