@@ -158,6 +158,46 @@ def test_an_exception_that_ends_the_program_is_told(tmp_path: Path) -> None:
     assert "preflight monitor: rank 0 ended with ValueError: no more in iteration" in done.stderr
 
 
+def test_an_exception_is_told_that_another_hook_shows(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    hook = "import sys\nsys.excepthook = lambda kind, value, trace: print('its own hook')\n"
+    (tmp_path / "train.py").write_text(f"{NEVER_CLEARED}{hook}raise ValueError('no more')\n")
+    done = preflight("monitor", "run", "-o", "t", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "its own hook" in done.stdout
+    assert "preflight monitor: rank 0 ended with ValueError: no more in iteration" in done.stderr
+
+
+@pytest.mark.parametrize("ending", ["raise ValueError('no more')", "ctx = 1 / 0", "raise SystemExit(3)"])
+def test_an_exception_is_told_that_ends_a_child_of_multiprocessing(tmp_path: Path, ending: str) -> None:
+    pytest.importorskip("torch")
+    body = "".join(f"    {line}\n" for line in f"{NEVER_CLEARED}{ending}".splitlines())
+    started = "    child = multiprocessing.get_context('spawn').Process(target=work)\n    child.start()\n    child.join()\n"
+    (tmp_path / "train.py").write_text(
+        f"import multiprocessing\ndef work():\n{body}\nif __name__ == '__main__':\n{started}    print(child.exitcode)\n"
+    )
+    done = preflight("monitor", "run", "-o", "t", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert done.stdout.split()[-1] == ("3" if "Exit" in ending else "1")
+    told = {"raise ValueError('no more')": "ValueError: no more", "ctx = 1 / 0": "ZeroDivisionError: division by zero"}
+    assert ("rank 0 ended with" in done.stderr) == (ending in told)
+    assert f"rank 0 ended with {told.get(ending)} in iteration" in done.stderr or ending not in told
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no other program in the same process")
+def test_a_program_that_starts_itself_again_has_an_end_in_its_trace(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    again = (
+        "import contextlib, os, sys, torch\n"
+        "with contextlib.suppress(OSError):\n    os.execvp('nowhere-to-be-found', ['x'])\n"
+        f"{NEVER_CLEARED}"
+        "if sys.argv[1:] != ['again']:\n    os.execvp(sys.executable, [sys.executable, 'train.py', 'again'])\n"
+    )
+    (tmp_path / "train.py").write_text(again)
+    done = preflight("monitor", "run", "-o", "t", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert "2 trainings were recorded, each judged as one: 20, 20 steps" in done.stderr
+    assert "stopped without a word" not in done.stderr
+
+
 def test_a_disk_that_is_full_at_the_end_costs_the_program_nothing(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     taken = "\nimport pathlib\nrun = pathlib.Path('t/run.json')\nrun.unlink()\nrun.mkdir()\n"  # nothing can be written there

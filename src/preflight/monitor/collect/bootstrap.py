@@ -62,19 +62,22 @@ class _Ending:
     def __init__(self, session: Any) -> None:
         self.session = session
         self.error: str | None = None
+        self.hook: Any = None
 
     def install(self) -> None:
         own = sys.excepthook
 
         def excepthook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> Any:
-            self.error = f"{kind.__name__}: {value}"[:500]
             with contextlib.suppress(Exception):
+                self.error = _words(value)
                 without_own(value)
                 trace = value.__traceback__
             return own(kind, value, trace)
 
-        sys.excepthook = excepthook
+        sys.excepthook = self.hook = excepthook
         self._also_without_exit()
+        for name in ("execv", "execve"):
+            self._also_before(name)
         atexit.register(self.end)
         self.session.opened = self._again
 
@@ -94,6 +97,25 @@ class _Ending:
 
         os._exit = leave
 
+    def _also_before(self, name: str) -> None:
+        """Close before another program takes the place of this one, as where a training starts itself again.
+
+        ``os.execvp`` tries one folder after the other by the same function, so only a file that can be run is the end.
+        """
+        own = getattr(os, name, None)
+        if own is None:
+            return
+
+        @functools.wraps(own)
+        def become(*given: Any, **named: Any) -> Any:
+            with contextlib.suppress(BaseException):
+                path = given[0] if given else named["path"]
+                if isinstance(path, int) or (os.path.isfile(path) and os.access(path, os.X_OK)):
+                    self.session.recorder.close("exec", None, None)
+            return own(*given, **named)
+
+        setattr(os, name, become)
+
     def _again(self) -> None:
         """Come before the writer, which closes its file at exit too: what was registered last is called first."""
         atexit.unregister(self.end)
@@ -104,4 +126,22 @@ class _Ending:
             util.Finalize(None, self.end, exitpriority=-99)
 
     def end(self) -> None:
-        self.session.stop("exception" if self.error else "exit", None if self.error is None else 1, self.error)
+        error = self.error or self._unheard()
+        self.session.stop("exception" if error else "exit", None if error is None else 1, error)
+
+    def _unheard(self) -> str | None:
+        """What ends the process where the hook does not hear of it.
+
+        A child of ``multiprocessing`` shows its exception itself, and is on its way out with it now; a program may have
+        set a hook in the place of ours, and Python remembers what it called that with.
+        """
+        error = sys.exc_info()[1]
+        if error is None and sys.excepthook is not self.hook and not hasattr(sys, "ps1"):
+            error = getattr(sys, "last_value", None)
+        if isinstance(error, SystemExit):
+            error = error.__context__ if error.code else None
+        return None if error is None else _words(error)
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:500]
