@@ -172,7 +172,9 @@ def test_an_exception_is_told_that_another_hook_shows(tmp_path: Path) -> None:
 def test_an_exception_is_told_that_ends_a_child_of_multiprocessing(tmp_path: Path, ending: str) -> None:
     pytest.importorskip("torch")
     body = "".join(f"    {line}\n" for line in f"{NEVER_CLEARED}{ending}".splitlines())
-    started = "    child = multiprocessing.get_context('spawn').Process(target=work)\n    child.start()\n    child.join()\n"
+    started = (
+        "    child = multiprocessing.get_context('spawn').Process(target=work)\n    child.start()\n    child.join()\n"
+    )
     (tmp_path / "train.py").write_text(
         f"import multiprocessing\ndef work():\n{body}\nif __name__ == '__main__':\n{started}    print(child.exitcode)\n"
     )

@@ -16,9 +16,14 @@ Look = Callable[[tuple[Any, ...], dict[str, Any]], None]
 
 
 def watch(
-    recorder: Recorder, patches: Patches, name: str, look: Look | None, made: Callable[[Any], None] | None = None
+    recorder: Recorder,
+    patches: Patches,
+    name: str,
+    look: Look | None,
+    made: Callable[[Any], None] | None = None,
+    always: bool = False,
 ) -> None:
-    """Call ``look`` before a function of that name, in detailed iterations where gradients are recorded.
+    """Call ``look`` before a function of that name where gradients are recorded: in detailed iterations, or ``always``.
 
     ``made`` is called with what it gave.
 
@@ -33,7 +38,7 @@ def watch(
 
     @functools.wraps(original)
     def watching(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or not recorder.detail or not torch.is_grad_enabled() or not recorder.active():
+        if compiling() or not (always or recorder.detail) or not torch.is_grad_enabled() or not recorder.active():
             return original(*args, **kwargs)
         if look is not None:
             with recorder.work(name):

@@ -35,7 +35,7 @@ class Modes:
 
         def showwarning(message: Any, category: Any, filename: str, lineno: int, *rest: Any, **more: Any) -> Any:
             with self.recorder.work("warning"):
-                self._warning(message, category, filename, lineno)
+                self.warned(message, category, filename, lineno)
             return show(message, category, filename, lineno, *rest, **more)
 
         patches.replace(warnings, "showwarning", showwarning)
@@ -74,7 +74,8 @@ class Modes:
             "seed", "torch", {"seed": int(seed) if isinstance(seed, int) else None, "user": users}
         )
 
-    def _warning(self, message: Any, category: Any, filename: str, lineno: int) -> None:
+    def warned(self, message: Any, category: Any, filename: str, lineno: int) -> None:
+        """Note a warning, unless one of its kind was noted of that place."""
         recorder = self.recorder
         key = (getattr(category, "__name__", str(category)), filename, lineno)
         count = self._warned.get(key, 0) + 1

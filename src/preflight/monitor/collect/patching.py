@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 from .entry import Entry, Work
@@ -108,3 +108,10 @@ def unseen_by_warnings(function: FunctionType) -> None:
     code = function.__code__
     if not code.co_filename.endswith(_UNSEEN):
         function.__code__ = code.replace(co_filename=code.co_filename + _UNSEEN)
+
+
+def seen_by_warnings(frame: FrameType) -> FrameType:
+    """Return the first frame, from one outwards, that is none of a watching function: where a warning would be placed."""
+    while frame.f_back is not None and frame.f_code.co_filename.endswith(_UNSEEN):
+        frame = frame.f_back
+    return frame

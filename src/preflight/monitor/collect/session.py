@@ -41,6 +41,7 @@ from .schedules import Schedules
 from .sequences import Sequences
 from .settings import Settings
 from .signed import SignedLabels
+from .sizes import Sizes
 from .smoothed import SmoothedLabels
 from .snapshot import Sight
 from .state import States
@@ -80,6 +81,7 @@ class Session:
             self.forwards.views = views
         terms = Terms(recorder, self.variables)
         schedules = Schedules(recorder, optimizers)
+        modes = Modes(recorder, self.names)
         self.parts: list[Any] = [
             self.forwards,
             optimizers,
@@ -99,7 +101,8 @@ class Session:
             Scaling(recorder, optimizers),
             schedules,
             Loaders(recorder, digests, sight),
-            Modes(recorder, self.names),
+            modes,
+            Sizes(recorder, modes),
             Dropouts(recorder, self.forwards),
             Divergences(recorder),
             SignedLabels(recorder),

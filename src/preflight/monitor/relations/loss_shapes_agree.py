@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,13 +13,16 @@ from preflight.monitor.views.stretched import stretched
 from preflight.monitor.views.tails import Tail
 from preflight.monitor.window import Call, Window
 
+_SIZES = re.compile(r"Using a target size \(torch\.Size\(\[([\d, ]*)\]\)\)")
+
 
 class LossShapesAgree(Relation):
     """A loss that compares element by element does not stretch its target or its prediction to a third shape.
 
-    PyTorch says so once where it happens, as a warning that is easily lost in a long output: with predictions of
-    shape (N, 1) and targets of shape (N,) each prediction is compared with every target. Where the program ignores
-    warnings, or computes the difference by hand, the graph of the loss tells. What comes straight from a layer or its
+    PyTorch says so once where it happens, as a warning that is easily lost in a long output, and that many programs
+    ignore: with predictions of shape (N, 1) and targets of shape (N,) each prediction is compared with every target. A
+    target of a single number is compared with all of them, and meant. Where the program computes the difference by hand,
+    the graph of the loss tells. What comes straight from a layer or its
     activation as a column, or was squeezed to a row, is spread to a square for a loss of PyTorch's, or becomes one less
     something that is not trained. A loss for each element, times weights of another rank, gets a dimension more. A column
     of what was picked from each row, as the log-probabilities of the actions that were taken, is multiplied with a row of
@@ -46,7 +51,7 @@ class LossShapesAgree(Relation):
         told = [
             one
             for one in window.notes.get("warning", ())
-            if one["message"].startswith("Using a target size (torch.Size")
+            if (sizes := _SIZES.match(one["message"])) is not None and not _single(sizes[1])
         ]
         passes = window.named("backward")
         if not passes and not told:
@@ -125,6 +130,11 @@ class LossShapesAgree(Relation):
         yield [Mini().window(("backward", {"args": {"tail": energy}}))]  # a matrix times what each node has
 
         yield [Mini().window(("backward", {"args": {"tail": _compared([8, 1])}}))]
+        for single in ("", "1", "1, 1"):  # a target that all predictions have in common
+            message = (
+                f"Using a target size (torch.Size([{single}])) that is different to the input size (torch.Size([8]))."
+            )
+            yield [Mini().window(("note", "warning", {"message": message}), "backward")]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -154,6 +164,11 @@ class LossShapesAgree(Relation):
         ratio[4] = ["Gather", [8, 1], -1, [6]]
         scored = [["Mean", [], None, [1]], ["Mul", [8, 8], None, [2, -1], [8, 1]], *ratio]
         yield [Mini().window(("backward", {"args": {"tail": scored}}))]
+
+
+def _single(size: str) -> bool:
+    """Whether a size, as it is written, is that of one number."""
+    return math.prod(int(one) for one in size.split(",") if one.strip()) == 1
 
 
 def _chosen(shape: list[int]) -> list[list[Any]]:
