@@ -127,3 +127,11 @@ def test_a_logger_tells_of_a_module_of_the_program_that_is_missing_before_its_fr
     )
     incident = told(tmp_path, f"2026-02-11 09:00:00,000 ERROR trial 3 failed: {error}{frames}{error}")
     assert (incident.root_category, incident.signature) == ("usercode", "usercode.own-module-missing")
+
+
+@pytest.mark.parametrize("lost_first", [True, False])
+def test_a_card_that_the_driver_has_lost_and_kernels_that_fail_on_it(tmp_path: Path, *, lost_first: bool) -> None:
+    steps = "".join(f"step {step} loss {3 - step / 20:.3f}\n" for step in range(20))
+    lines = ["pynvml.NVMLError_GpuIsLost: GPU is lost\n", "RuntimeError: CUDA error: unspecified launch failure\n"]
+    incident = told(tmp_path, steps + "".join(lines if lost_first else lines[::-1]))
+    assert (incident.category, incident.signature) == ("hardware", "hardware.card-is-lost")

@@ -33,6 +33,8 @@ _OF_TERMINALS = {
     "죽었음": -9,
     "Errore di bus (core dump creato)": -7,
     "Abgebrochen (Speicherabzug geschrieben)": -6,
+    "Abgebrochen": -6,
+    "已放弃": -6,
     " 21%|██        | 23/110 [00:50<02:56,  2.02s/it]Ucciso": -9,
 }
 _OF_NOBODY = [

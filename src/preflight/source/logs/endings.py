@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from preflight.source.logs import signal_words, wrappers
+from preflight.source.logs import signal_words, wrappers, zsh
 from preflight.source.logs.times import stamp_at
 from preflight.vocabulary.log import Who
 
@@ -55,6 +55,7 @@ LITERALS = (
     b" Hangup  ",
     *wrappers.LITERALS,
     *signal_words.LITERALS,
+    *zsh.LITERALS,
 )
 """A line that tells of an end holds one of these."""
 
@@ -320,8 +321,8 @@ def ends(text: str) -> End | None:
 
 
 def _of_shell_elsewhere(text: str) -> End | None:
-    """Read what a shell tells in another language than English."""
-    found = signal_words.told(text)
+    """Read what a shell tells in another language than English, or zsh in words of its own."""
+    found = signal_words.told(text) or zsh.told(text)
     return End((Who(pid=found[0]),), -found[1], "shell") if found is not None else None
 
 

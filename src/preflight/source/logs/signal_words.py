@@ -33,6 +33,8 @@ _WORDS: dict[int, tuple[str, ...]] = {
 }  # fmt: skip
 _ALONE = (7, 9, 11)
 """Signals whose names alone in a line say so; the others are what programs say as well that are done, or break something off."""
+_ABORTED_ALONE = ("已放弃", "Abgebrochen", "Abortado", "Аварийный останов")
+"""Of the words for an abort those that no program prints alone in a line that went on, as ``Aborted`` in English."""
 _CORES = (
     "核心已转储", "吐核", "核心已傾印", "コアダンプ", "코어 덤프됨", "Speicherabzug geschrieben", "core dumped", "`core' generado",
     "imagem do núcleo gravada", "core dump creato", "образ памяти сброшен на диск", "стек памяти сброшен на диск",
@@ -58,7 +60,7 @@ _OF_A_SCRIPT = re.compile(
 """Of a script bash tells its name, the line, the process, what it died of, and its command: the line before or behind its number."""
 _OF_A_TERMINAL = re.compile(
     rf"^{_BAR}\s*(?:(?P<word>{_any(tuple(word for number in _ALONE for word in _WORDS[number]))})\s*(?:{_CORE})?"
-    rf"|(?P<dumped>{_any(_WORDS[6])})\s*{_CORE})\s*$"
+    rf"|(?P<dumped>{_any(_WORDS[6])})\s*{_CORE}|(?P<aborted>{_any(_ABORTED_ALONE)}))\s*$"
 )
 
 
@@ -68,4 +70,4 @@ def told(text: str) -> tuple[int | None, int] | None:
     if found is not None:
         return int(found["pid"] or found["own"]), _NUMBERS[found["word"] or found["other"]]
     found = _OF_A_TERMINAL.match(text)
-    return (None, _NUMBERS[found["word"] or found["dumped"]]) if found is not None else None
+    return (None, _NUMBERS[found["word"] or found["dumped"] or found["aborted"]]) if found is not None else None
