@@ -115,7 +115,8 @@ class People:
             told |= {one.hit.who.pid for one in reading.raised if one.hit.who.rank is None}
         unknown = {pid for pid in told if pid is not None and pid not in self._pids}
         left = set(range(reading.world_size or max(self.seen, default=-1) + 1)) - self.seen
-        if len(unknown) == len(left) == 1:
+        few = reading.world_size is None and len(self.seen) < 2  # one rank that speaks does not tell how many there are
+        if len(unknown) == len(left) == 1 and not few:
             self._learn(Who(left.pop(), pid=unknown.pop()))
 
     def _workers_of_one_agent(self, reading: Reading) -> int:

@@ -249,6 +249,9 @@ def first_seen(scene: Scene) -> dict[int, Ending]:
 def _sooner(ending: Ending, known: Ending) -> bool:
     if ending.time is not None and known.time is not None and ending.time != known.time:
         return ending.time < known.time
+    of_tables = ending.teller == "torchrun" and None not in (ending.about.rank, known.about.rank)
+    if of_tables and (ending.time is None) != (known.time is None):
+        return ending.time is not None  # a table names none as the first of whose entry a cut left the end alone
     # The table is printed last, its root cause behind the others.
     return ending.line == known.line or (ending.line or 0) < (known.line or 0)
 

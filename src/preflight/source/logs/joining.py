@@ -19,11 +19,13 @@ from preflight.vocabulary.log import LogFile, Reading, Unknown, Who
 
 _Known = dict[tuple[str | None, int], Who]
 _MOST_UNKNOWN = 500
+_SRUN = "srun: error:"
 
 
 def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
     """Return the reading of all files, in their order."""
     parts = of_nodes([named_processes(part) for part in same_year(parts)])
+    parts = _of_the_run(_agents_of_steps(parts))
     ranks = {**_ranks_of_members(parts), **_ranks_of_folders(parts)}
     known = _known(parts)
     rows: dict[str, list[Any]] = {name: [] for name in ROWS}
@@ -109,6 +111,42 @@ def _known(parts: Sequence[Reduced]) -> _Known:
             found[who.node, who.pid].add(bare)
             found[None, who.pid].add(bare)
     return {key: next(iter(these)) for key, these in found.items() if len({who.rank for who in these}) == 1}
+
+
+def _agents_of_steps(parts: Sequence[Reduced]) -> Sequence[Reduced]:
+    """Return the files without the tasks of Slurm as ranks where torchrun's agents are the tasks: these tell of the ranks."""
+    if not any(one.teller == "torchrun" for part in parts for one in part.endings):
+        return parts
+    return [
+        msgspec.structs.replace(
+            part,
+            endings=[_as_agent(one) if one.teller == "slurm" else one for one in part.endings],
+            hits=[_as_agent(one) if _SRUN in one.text else one for one in part.hits],
+        )
+        for part in parts
+    ]
+
+
+def _as_agent(row: Any) -> Any:
+    about = row.about
+    return row if about is None else msgspec.structs.replace(row, about=msgspec.structs.replace(about, rank=None))
+
+
+def _of_the_run(parts: Sequence[Reduced]) -> Sequence[Reduced]:
+    """Return the files without the ranks that processes have in groups of some ranks: NCCL counts those of each group from nought.
+
+    More ranks than a group has are told of by the largest group, by a program, and by whoever says a rank of his own.
+    """
+    rows: dict[str, list[Any]] = {
+        name: [row for part in parts for row in getattr(part, name)] for name in ("hits", "steps", "flights", "endings")
+    }
+    size = _world_size(parts, rows)
+    if size is None or all(one.among in (None, size) for part in parts for one in part.processes):
+        return parts
+    return [
+        msgspec.structs.replace(part, processes=[one for one in part.processes if (one.among or size) >= size])
+        for part in parts
+    ]
 
 
 def _ranks_of_folders(parts: Sequence[Reduced]) -> dict[int, int]:

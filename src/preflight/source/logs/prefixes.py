@@ -76,7 +76,7 @@ _TOKENS = re.compile(
 _NODE_NAME = re.compile(r"(?:node|host|nid|gpu|ip|dgx|compute|cn|worker|pod)[-_]?$", re.IGNORECASE)
 _SRUN = re.compile(r"\s*(?!\d{1,2}:\d\d:\d\d(?!:))(\d{1,7}): ?")
 """A label of srun, and not the hour of a time of the day that stands first in the line."""
-_HOST = re.compile(r"([A-Za-z0-9](?:[\w.-]*[\w])?): ?")
+_HOST = re.compile(r"([A-Za-z0-9](?:[\w.-]*[\w])?): ?(?!\d+:\d+ \[\d+\] )")
 TAG = re.compile(r"-{0,2}(?i:rank)[ _=-]?(\d{1,7})\t")
 POD = re.compile(
     r"((?:[a-z0-9]+-)+(?:worker|master|launcher|node|head|ps|trainer|server|replica)s?(?:-\d{1,5}){1,2}) ([a-z0-9][a-z0-9-]*) "

@@ -24,9 +24,15 @@ ROWS = ("hits", "raised", "steps", "endings", "flights", "stacks", "events", "en
 
 
 class Process(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Two names of the same process, as a line tells them: its rank and its number on its machine."""
+    """Two names of the same process, as a line tells them: its rank and its number on its machine.
+
+    Attributes:
+        who: Both.
+        among: Of how many the rank is one, where the line tells it: of a group of some ranks, it is none of the run.
+    """
 
     who: Who
+    among: int | None = None
 
 
 class Reduced(msgspec.Struct, omit_defaults=True, kw_only=True):

@@ -343,7 +343,7 @@ class Reducer:
         if nccl:
             size = int(nccl[2])
             if line.head.who.pid is not None:
-                self._witness.process(msgspec.structs.replace(self._witness.who(line), rank=int(nccl[1])))
+                self._witness.process(msgspec.structs.replace(self._witness.who(line), rank=int(nccl[1])), size)
         else:
             match = _WORLD.search(line.text)
             if not match:

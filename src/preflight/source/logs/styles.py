@@ -10,7 +10,8 @@ from preflight.source.logs.pages import decoded
 from preflight.source.logs.prefixes import POD, TAG, LineStyle, head_of, plain
 
 _SRUN = re.compile(r"\s*(?!\d{1,2}:\d\d:\d\d(?!:))(\d{1,7}): ?")
-_HOST = re.compile(r"((?=[\w.-]*\d)[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ?")
+_HOST = re.compile(r"((?=[\w.-]*\d)[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ?(?!\d+:\d+ \[\d+\] )")
+"""What NCCL puts before its lines begins with a host as well, and a process follows it."""
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 """An address at the beginning of most lines is a label, whatever follows it."""
 _OWN = re.compile(

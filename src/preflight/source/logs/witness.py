@@ -62,10 +62,11 @@ class Witness:
             earliest, latest = latest, earliest
         return (earliest + latest) / 2, (latest - earliest) / 2, False
 
-    def process(self, who: Who) -> None:
-        """Keep the rank and the number of a process."""
-        if who not in self.processes:
-            self.processes[who] = Process(who)
+    def process(self, who: Who, among: int | None = None) -> None:
+        """Keep the rank and the number of a process; what another line tells of a rank of the run is kept before that of a group."""
+        known = self.processes.get(who)
+        if known is None or (known.among is not None and (among is None or among > known.among)):
+            self.processes[who] = Process(who, among)
 
     def hit(
         self,
