@@ -45,3 +45,25 @@ def test_a_network_whose_own_loss_runs_on_into_what_feeds_it_is_wasteful_and_rig
         thrown = ("thrown", {"maker.weight": 0.9 + number}, {"optimizer": 1})
         windows.append(window(mini, "forward maker", "forward judge", *step, thrown, "zero_grad optimizer1:Adam"))
     assert not broken(windows)
+
+
+def shared(told: bool) -> list[Window]:
+    """Two models in turn, and an optimizer of both that comes last; gradients of its step are told at first or never."""
+    mini = Mini({"judge.weight": {}, "maker.weight": {"optimizer": 1}})
+    windows = []
+    for number in range(6):
+        left = [("thrown", {"maker.weight": 0.9 + number}, {"optimizer": 1})] if number else []
+        both = (
+            [("gradients", {"maker.weight": 0.4, "judge.weight": 0.6}, {"optimizer": 2})] if told and number < 2 else []
+        )
+        makes = ("zero_grad optimizer1:Adam", "forward maker", "forward judge", "backward")
+        own = ("gradients", {"maker.weight": 0.5 + number}, {"optimizer": 1})
+        judges = ("zero_grad optimizer0:Adam", "forward judge", "backward", "step optimizer0:Adam")
+        last = ("zero_grad optimizer2:Adam", "forward maker", "forward judge", "backward", *both)
+        windows.append(window(mini, *left, *makes, own, "step optimizer1:Adam", *judges, *last, "step optimizer2:Adam"))
+    return windows
+
+
+def test_an_optimizer_of_networks_that_others_have_too_uses_what_its_pass_left() -> None:
+    assert not broken(shared(told=True))
+    assert not broken(shared(told=False))

@@ -20,6 +20,7 @@ class PassesHaveAnEnd(Relation):
     computed and printed, and trains nobody.
     Judged where the gradients of an optimizer are cleared: those of a backward pass since its last step are thrown away,
     another optimizer has stepped on that pass, and none of the inputs of its network took a gradient. It must happen twice.
+    A network that a further optimizer holds too, as one for an auxiliary loss of both, is that one's own as well.
     Passes whose inputs may have been given by name, which is not seen, are left out, and so are those with weights that
     were computed, as in meta-learning, through which the gradients go on.
     A network that is compared with others on the same data, and leaves gradients of it behind, looks the same: a leak that
@@ -48,6 +49,7 @@ class PassesHaveAnEnd(Relation):
         self._unknown: set[str] = set()  # and those of whose last step they were not: what is left may be of it
         self._rounds: dict[str, int] = {}
         self._of: tuple[list[int], int, set[str]] = [], -1, set()  # variables, and their roots
+        self._held: dict[int, set[str]] = {}  # the roots that an optimizer was seen with, others' too
 
     def slept(self, window: Window, times: int) -> None:
         """Know the gradients that the last step used."""
@@ -67,6 +69,9 @@ class PassesHaveAnEnd(Relation):
         ]
         for event in sorted(events, key=ORDER):
             if isinstance(event, State):
+                self._held.setdefault((event.extra or {}).get("optimizer", -1), set()).update(
+                    self._roots(event.ids, window)
+                )
                 if event.moment == "before_step":
                     self._late = [one for one in self._late if one.ids != event.ids] + [event]
                     if len(self._late) > _MOST_LATE:
@@ -96,7 +101,13 @@ class PassesHaveAnEnd(Relation):
         return self._of[2]
 
     def _stepped(self, step: Call, window: Window) -> None:
-        own = window.run.roots(_number(step))
+        number = _number(step)
+        own = window.run.roots(number) | self._held.get(number, set())
+        if not own:  # all that it holds is counted as another's, and none of it was told: any may be its own
+            self._passed.clear()
+            self._other.clear()
+            self._fed.clear()
+            return
         last = max((self._at.get(root, -1) for root in own), default=-1)
         for root in list(self._passed):
             if root in own:
