@@ -98,3 +98,43 @@ def test_a_target_is_told_of_that_no_line_brings_on_and_not_one_that_a_trial_doe
     ran = preflight("monitor", "run", "-o", "t", "--", sys.executable, "train.py", cwd=tmp_path)
     assert ran.stderr.count("copies-move-on") == told, ran.stderr
     assert "ways" not in ran.stderr
+
+
+NEVER = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+body, first, second = nn.Linear(4, 16), nn.Linear(16, 1), nn.Linear(16, 1)
+critic = nn.Linear(4, 1)
+optimizer = torch.optim.SGD([*body.parameters(), *first.parameters(), *second.parameters()], lr=0.01)
+other = torch.optim.SGD(critic.parameters(), lr=0.01)
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+for step in range(40):
+    x = torch.randn(16, 4)
+    seen = body(x).tanh()
+    main_loss = nn.functional.mse_loss(first(seen)[:, 0] + critic(x)[:, 0], x[:, 0] * x[:, 1])
+    side_loss = nn.functional.l1_loss(second(seen)[:, 0], x[:, 2])
+    loss = main_loss
+    {join}
+    optimizer.zero_grad()
+    other.zero_grad()
+    loss.backward()
+    optimizer.step()
+    {later}
+"""
+LINES = {
+    "join": "loss = loss + side_loss if step > 500 else loss",
+    "later": "if step > 500:\n        other.step()\n        schedule.step()",
+}
+TOLD = ("schedules-are-stepped", "optimizers-take-turns", "heads-are-taught")
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("lines", [dict.fromkeys(LINES, ""), LINES], ids=["no line", "a line for later"])
+def test_what_no_line_does_is_told_of_after_few_steps(tmp_path: Path, lines: dict[str, str]) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(NEVER.format(**lines))
+    ran = preflight("monitor", "run", "-o", "t", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert [name in ran.stderr for name in TOLD] == [not lines["later"]] * len(TOLD), ran.stderr

@@ -11,6 +11,8 @@ from .recorder import Recorder
 from .state import States
 from .unstepped import Unstepped
 
+_MOST = 16
+
 
 class Clearings:
     """Watches the clearing of gradients.
@@ -41,6 +43,12 @@ class Clearings:
         self._stepped.add(index)
         self.unstepped.stepped(index)
         self._used[index] = self.recorder.passes
+
+    def resting(self) -> dict[str, list[tuple[str, str]]]:
+        """The kind and the place of each optimizer that has not stepped, where others have."""
+        waiting = [one for index, one in self.enrolled.variables.optimizers() if index not in self._stepped]
+        places = [(one, self.enrolled.places.get(one)) for one in waiting[:_MOST] if self._stepped]
+        return {self.enrolled.name(one): [(type(one).__name__, place)] for one, place in places if place}
 
     def _clearing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         if not self.recorder.trainers.alone():

@@ -11,6 +11,7 @@ from .entry import Entry
 from .groups import MOST_GROUPS, NAMED
 from .naming import Names, inner, modules_in_sight
 from .patching import Patches
+from .places import here
 from .recorder import Recorder
 from .roster import Lot
 from .variables import Variables
@@ -31,6 +32,7 @@ class Enrolled:
         self._making: dict[int, weakref.ref[Any]] = {}  # by thread: several may make optimizers at once
         self._frozen: weakref.WeakKeyDictionary[Any, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
         self._phases = 0
+        self.places: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()  # at which each was made
 
     def install(self, patches: Patches) -> None:
         """Watch how groups are added."""
@@ -114,6 +116,8 @@ class Enrolled:
         if self.variables.index_of(optimizer) < 0:
             made = self._making[threading.get_ident()] = weakref.ref(optimizer)
             self._made.append(made)
+            if optimizer not in self.places:
+                self.places[optimizer] = here()
             return None  # it is being made; it is taken in at its first use, or when another one steps
         return self.recorder.enter("add_param_group", self.name(optimizer))
 

@@ -36,6 +36,7 @@ class Optimizers:
         self._steps = Steps(recorder, enrolled, states, self._clearings, self.rewritten)
         self.uncleared, self.unstepped = self._clearings.uncleared, self._clearings.unstepped
         self.name, self.holds = enrolled.name, enrolled.holds
+        self.resting = self._clearings.resting
 
     def install(self, patches: Patches) -> None:
         """Put the hooks in place."""

@@ -33,6 +33,7 @@ class Schedules:
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
         self._called: dict[tuple[str, int], str] = {}
+        self._resting: dict[str, list[tuple[str, str]]] = {}
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -66,7 +67,15 @@ class Schedules:
             if self.optimizers.variables.index_of(optimizer) < 0:
                 self._made.append((held, kind, place))
                 continue
-            self.recorder.event("scheduler.new", kind, {"optimizer": self.optimizers.name(optimizer)}, place)
+            name = self.optimizers.name(optimizer)
+            self.recorder.event("scheduler.new", kind, {"optimizer": name}, place)
+            resting = self._resting.setdefault(f"scheduler of {name}", [])
+            if len(resting) < _MOST_MADE:
+                resting.append((kind, place or ""))
+
+    def resting(self) -> dict[str, list[tuple[str, str]]]:
+        """The kinds and the places of the schedules that were made for each optimizer of which none has stepped."""
+        return self._resting
 
     def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         scheduler = args[0]
@@ -77,8 +86,9 @@ class Schedules:
             return None  # it is being made
         if _in_making(scheduler):
             return None
-        number = self._number(scheduler)
-        seen: dict[str, Any] = {"index": number, "optimizer": self.optimizers.name(optimizer), "by": _caller()}
+        number, name = self._number(scheduler), self.optimizers.name(optimizer)
+        self._resting.pop(f"scheduler of {name}", None)
+        seen: dict[str, Any] = {"index": number, "optimizer": name, "by": _caller()}
         seen.update({"count": scheduler.last_epoch, "before": _rates(optimizer), **_horizon(scheduler)})
         moments = _moments(scheduler)
         if moments:

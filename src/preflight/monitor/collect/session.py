@@ -122,7 +122,10 @@ class Session:
         memory = Memory(recorder)
         recorder.at_boundary += [self.forwards.clear, terms.boundary, schedules.boundary, memory.boundary]
         recorder.at_boundary.append(Budget(recorder).boundary)
-        recorder.at_end += [self.forwards.clear, memory.end, Untaken(recorder, self.names.roots).end]
+        untaken = Untaken(
+            recorder, self.names.roots, lambda: {**schedules.resting(), **optimizers.resting()}, terms.lost
+        )
+        recorder.at_end += [self.forwards.clear, memory.end, untaken.end]
 
     def start(self) -> None:
         """Put the hooks in place; a part that cannot be is left out and named in the trace."""

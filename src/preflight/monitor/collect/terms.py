@@ -106,6 +106,8 @@ class Terms:
         self._pairs: list[tuple[_Term, _Term, Any]] = []
         self._stand: set[tuple[int, int]] = set()  # backward passes, and numbers of losses that stand in their sums
         self._made_so_far = 0
+        self._places: dict[str, str | None] = {}  # by the place of a loss as it is told, the whole one
+        self._lost: set[str] = set()  # places of losses that no gradient came to
         self.turn = 0  # backward passes that were looked at
         plain_types(recorder.torch)
 
@@ -137,10 +139,12 @@ class Terms:
         node = output.grad_fn
         if output.dim() or len(self._open) >= _MOST_TERMS or not recorder.torch.is_grad_enabled():
             return
-        place = from_program(here())
+        whole = here()
+        place = from_program(whole)
         if place not in self._orders and len(self._orders) >= _MOST_PLACES:
             return
         order = self._orders[place] = self._orders.get(place, -1) + 1
+        self._places.setdefault(place, whole)
         self._made_so_far += 1
         term = _Term(self._made_so_far, f"{place}#{order}#{name}#{'+'.join(sorted(_made_by(node)))}", given, self)
         if node is not None:  # otherwise what it compares was made to numbers before
@@ -178,6 +182,10 @@ class Terms:
             if names:
                 self.recorder.scalar(ENDS, f"{from_program(entry.place)}#{'+'.join(sorted(names))}", float(len(names)))
 
+    def lost(self) -> list[str]:
+        """The places of losses that no gradient came to, though they were computed from parameters."""
+        return [whole for place in sorted(self._lost) if (whole := self._places.get(place)) is not None]
+
     def boundary(self) -> None:
         """An iteration ends."""
         recorder = self.recorder
@@ -192,6 +200,7 @@ class Terms:
             recorder.scalar(REACHED, term.word, float(term.reached))
             for name in () if term.reached else sources.names_of(self.variables, term.over):
                 recorder.scalar(OVER, f"{term.word}#{name}", 1.0)
+                self._lost.add(term.word.partition("#")[0])
         for first, second, same in pairs:
             if {(one.turn, one.number) for one in (first, second)} <= stand:
                 self._same(first, second, same)

@@ -1,22 +1,24 @@
-"""Where the program's own text has a way to bring a copy of a network on: where it has none, a copy that rests is forgotten.
+"""What the program's own text has no way to do: to bring a copy on, to step what was made, to pass a loss back.
 
-Nothing of the program is run for it: at its end its files are parsed, where it has called more than one network.
+Nothing of the program is run for it: at its end its files are parsed, where something was seen that asks for it.
 """
 
 from __future__ import annotations
 
 import ast
-import os
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from .places import asked, is_users
+from .carrying import unused
+from .discarded import goes_nowhere_else
+from .places import from_program
 from .recorder import Recorder
+from .texts import FUNCTIONS, Texts, files, short, word
 
 NAME = "ways"
-_LONGEST = 1 << 18
-"""Characters of text that are parsed, which takes about a third of a second."""
+NEVER = "never"
+Made = Callable[[], Mapping[str, list[tuple[str, str]]]]
+"""Gives the classes of objects that were made and their places, by a name."""
 _WRITES = frozenset(
     {
         *("load_state_dict", "copy_", "lerp", "lerp_", "mul_", "add_", "sub_", "div_", "addcmul_", "addcdiv_", "set_"),
@@ -34,30 +36,63 @@ _MADE = ("__init__", "setup", "build", "make", "create")
 
 
 class Untaken:
-    """Tells at the end of a program where its text could write to weights."""
+    """Tells at the end of a program what no line of its text could do."""
 
-    def __init__(self, recorder: Recorder, roots: Mapping[str, Any]) -> None:
-        """Take the recorder, and the networks that were called by their names."""
+    def __init__(
+        self, recorder: Recorder, roots: Mapping[str, Any], made: Made, lost: Callable[[], Collection[str]]
+    ) -> None:
+        """Take what may be asked of the text.
+
+        Args:
+            recorder: The recorder.
+            roots: The networks that were called, by their names.
+            made: Gives the schedules and optimizers that were made and never stepped.
+            lost: Gives the places of losses that no backward pass came to.
+        """
         self.recorder = recorder
         self.roots = roots
+        self.made = made
+        self.lost = lost
 
     def end(self) -> None:
         """Tell it, unless the program has too much text, or none that can be read."""
-        if len(self.roots) < 2 or not self.recorder.wants(NAME):
+        copies = len(self.roots) > 1 and self.recorder.wants(NAME)
+        made, lost = (self.made(), self.lost()) if self.recorder.wants(NEVER) else ({}, ())
+        if not (copies or made or lost):
             return
-        left, found, files = _LONGEST, list[str](), _files()
-        for path in files:
-            try:
-                with open(path, encoding="utf-8") as stream:
-                    text = stream.read(left + 1)
-                left -= len(text)
-                if left < 0:
-                    return
-                found += [f"{os.path.basename(path)}:{line}" for line in ways(text)]
-            except (OSError, SyntaxError, ValueError, RecursionError):
-                return
-        seen = {"files": [os.path.basename(path) for path in files], "places": found}
-        self.recorder.leave(self.recorder.enter(NAME, "", seen, placed=False))
+        paths = files()
+        texts = Texts.of(paths)
+        if texts is None:
+            return
+        names = [short(path, 0).rpartition(":")[0] for path in paths]
+        if copies:
+            self._tell(NAME, {"files": names, "places": _ways_of(texts)})
+        if made or lost:
+            stepless = [
+                name for name, held in made.items() if all(unused(texts, *_split(place), kind) for kind, place in held)
+            ]
+            backless = [place for place in lost if goes_nowhere_else(texts, *_split(place))]
+            if stepless or backless:
+                self._tell(NEVER, {"step": sorted(stepless), "backward": sorted(map(from_program, backless))})
+
+    def _tell(self, name: str, seen: dict[str, Any]) -> None:
+        self.recorder.leave(self.recorder.enter(name, "", seen, placed=False))
+
+
+def _split(place: str) -> tuple[str, int]:
+    path, _, line = place.rpartition(":")
+    return path, int(line or 0)
+
+
+def _ways_of(texts: Texts) -> list[str]:
+    """The places of a program at which weights may be written to, but for functions that nobody calls."""
+    dead = texts.dead_lines()
+    return [
+        short(path, line)
+        for path, tree in texts.trees.items()
+        for line in sorted(set(_ways(tree, "", False, frozenset(), texts)))
+        if (path, line) not in dead
+    ]
 
 
 def ways(text: str) -> list[int]:
@@ -66,10 +101,11 @@ def ways(text: str) -> list[int]:
     Raises:
         SyntaxError: The text is no Python.
     """
-    return sorted(set(_ways(ast.parse(text), "", False, frozenset())))
+    tree = ast.parse(text)
+    return sorted(set(_ways(tree, "", False, frozenset(), Texts({"": tree}))))
 
 
-def _ways(node: ast.AST, function: str, again: bool, weights: frozenset[str]) -> Iterator[int]:
+def _ways(node: ast.AST, function: str, again: bool, weights: frozenset[str], texts: Texts) -> Iterator[int]:
     """Go through a part of a text.
 
     Args:
@@ -77,31 +113,39 @@ def _ways(node: ast.AST, function: str, again: bool, weights: frozenset[str]) ->
         function: The name of the function that it stands in.
         again: Whether it stands in a loop.
         weights: Names that loops over weights give to them.
+        texts: The whole.
     """
-    if isinstance(node, (ast.For, ast.AsyncFor)) and any(_word(one) in _PARAMETERS for one in ast.walk(node.iter)):
+    if isinstance(node, (ast.For, ast.AsyncFor)) and any(word(one) in _PARAMETERS for one in ast.walk(node.iter)):
         weights |= {one.id for one in ast.walk(node.target) if isinstance(one, ast.Name)}
-    if _writes(node, weights) or (_copies(node) and (again or not _once(node, function))):
+    if _writes(node, weights, texts) or (_copies(node) and (again or not _once(node, function))):
         yield node.lineno  # type: ignore[attr-defined]
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield from _ways(child, child.name, False, weights)
+        if isinstance(child, FUNCTIONS):
+            yield from _ways(child, child.name, False, weights, texts)
         else:
-            yield from _ways(child, function, again or isinstance(node, (ast.For, ast.AsyncFor, ast.While)), weights)
+            loops = again or isinstance(node, (ast.For, ast.AsyncFor, ast.While))
+            yield from _ways(child, function, loops, weights, texts)
 
 
-def _writes(node: ast.AST, weights: frozenset[str]) -> bool:
+def _writes(node: ast.AST, weights: frozenset[str], texts: Texts) -> bool:
     """Whether a name or a statement may write to weights."""
     if isinstance(node, ast.AugAssign):  # ``weight *= 0.99``
-        return _word(node.target) in weights
+        return word(node.target) in weights
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in ("weight", "bias"):
         return True
-    called = isinstance(node, ast.Call) and any(hint in _word(node.func).lower() for hint in _HINTS)
-    return called or _word(node) in _WRITES or _word(node).startswith("_foreach_")
+    hinted = isinstance(node, ast.Call) and any(hint in word(node.func).lower() for hint in _HINTS)
+    return (hinted and not _is_seen(node, texts)) or word(node) in _WRITES or word(node).startswith("_foreach_")
+
+
+def _is_seen(call: Any, texts: Texts) -> bool:
+    """Whether what a call does is shown by the text itself, and done once."""
+    own = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+    return own and (word(call.func) in texts.functions or word(call.func) in texts.classes) and texts.runs_once(call)
 
 
 def _copies(node: ast.AST) -> bool:
     return isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return)) and any(
-        isinstance(one, ast.Call) and _word(one.func) in _COPIES for one in ast.walk(node)
+        isinstance(one, ast.Call) and word(one.func) in _COPIES for one in ast.walk(node)
     )
 
 
@@ -111,16 +155,3 @@ def _once(node: ast.AST, function: str) -> bool:
         return True
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return all(isinstance(one, ast.Name) for one in targets)
-
-
-def _word(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def _files() -> list[str]:
-    """The person's own files that are loaded, or that something was called from."""
-    # Some of torch's modules say that they lie in a file that is none.
-    loaded = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] != "torch"]
-    named = (getattr(module, "__dict__", {}).get("__file__") for module in loaded)
-    paths = {path for path in named if isinstance(path, str) and path.endswith(".py")}
-    return sorted(path for path in {*paths, *asked()} if is_users(path))

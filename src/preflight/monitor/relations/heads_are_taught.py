@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from preflight.monitor.mini import Mini
@@ -29,15 +29,17 @@ class HeadsAreTaught(Relation):
     Judged are matrices at the ends of the graph of a loss of ``torch.nn.functional``, reduced to one number and computed
     where gradients are recorded, to which no backward pass comes. It is broken where such a matrix never had a gradient at
     twenty looks and more, while others that its optimizer holds have one. That is told at the end of a program that ended by
-    itself after a thousand steps and more, or after ten thousand, as a loss may be added later on. What the program moves by hand, such as the
+    itself after a thousand steps and more, or after ten thousand, as a loss may be added later on. Twenty are enough where the
+    program's own text shows that nothing between the line of the loss and the backward passes, all of which stand in its loop,
+    depends on a condition: what happens there in one step happens in each. What the program moves by hand, such as the
     codes of a quantisation, is left out. A head that is only measured looks the same: it need not be in the optimizer, nor be
     computed with a graph.
     """
 
     name = "heads-are-taught"
-    needs = frozenset({"backward", "step", "state", "scalar", _OVER})
+    needs = frozenset({"backward", "step", "state", "scalar", _OVER, "never"})
     follows = (looks_of,)
-    wakes = frozenset({f"scalar {_OVER}", "gradients of a step", "exact parameter at before_step", "note end"})
+    wakes = frozenset({f"scalar {_OVER}", "gradients of a step", "exact parameter at before_step", "never", "note end"})
     whole = False
     severity = "warning"
     priority = 10
@@ -53,6 +55,8 @@ class HeadsAreTaught(Relation):
         self._told: set[str] = set()
         self._late = False
         self._last: Call | None = None
+        self._missed_at: dict[str, Call] = {}  # by matrix, the first step for which it had none
+        self._never: set[str] = set()  # places of losses that go where they went in each step
 
     def see(self, window: Window) -> Iterator[Example]:
         for number in window.numbers:
@@ -74,10 +78,13 @@ class HeadsAreTaught(Relation):
                     self._had.add(name)
                 elif name in self._over:
                     self._missed[name] += 1
+                    self._missed_at.setdefault(name, step.call)
                     self._steps[name] = step.call.s + 1 - self._first.setdefault(name, step.call.s)
         if not self._late and max(self._steps.values(), default=0) >= _LONG:
             self._late = True
             yield from self._judge(_LONG)
+        for call in window.named("never"):
+            self._never.update((call.args or {})["backward"])
         for note in window.notes.get("end", ()):
             yield from self._judge(_STEPS if note.get("how") == "exit" else _LONG)
 
@@ -87,11 +94,12 @@ class HeadsAreTaught(Relation):
         for name, word in self._over.items():
             by_word.setdefault(word, []).append(name)
         for word, names in by_word.items():
-            lost = [name for name in names if self._is_lost(name, least)]
+            place, _, function, _ = (word.rsplit("#", 3) + [""] * 3)[:4]
+            surely = least == _STEPS and place in self._never
+            lost = [name for name in names if self._is_lost(name, _LOOKS if surely else least)]
             if word in self._told or not (lost or self._had.intersection(names)):
                 continue
             self._told.update([word] if lost else [])
-            place, _, function, _ = (word.rsplit("#", 3) + [""] * 3)[:4]
             yield Example(
                 (),
                 not lost,
@@ -99,7 +107,7 @@ class HeadsAreTaught(Relation):
                 variables=(*lost, function, place) if lost else (),
                 expected="a backward pass that reaches it" if lost else None,
                 seen=f"no gradient in {self._steps[lost[0]]} steps" if lost else None,
-                call=self._last,
+                call=self._missed_at[lost[0]] if lost and surely else self._last,
                 detail=f"The {function} at {place} is never passed back, and nothing else teaches {lost[0]}"
                 if lost
                 else "",
@@ -113,14 +121,21 @@ class HeadsAreTaught(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(head=0.5)  # a measure of what another loss teaches
         yield _run(since=15)
+        yield _run(since=15, each=1, never=["train.py:6"])
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run()
+        yield _run(each=1, never=["train.py:6"])
 
 
-def _run(head: float | None = None, since: int | None = None) -> list[Window]:
-    """Steps of a body and a head of which a loss is computed; ``since`` a step from which on it is passed back."""
+def _run(
+    head: float | None = None, since: int | None = None, each: int = _STEPS // _LOOKS, never: Sequence[str] = ()
+) -> list[Window]:
+    """Steps of a body and a head of which a loss is computed; ``since`` a step from which on it is passed back.
+
+    After ``each`` steps they were looked at again.
+    """
     mini = Mini({"net.body.weight": {}, "net.head.weight": {}})
     over = ("scalar", _OVER, "train.py:6#0#l1_loss#Abs#net.head.weight", 1.0)
     windows = []
@@ -128,7 +143,8 @@ def _run(head: float | None = None, since: int | None = None) -> list[Window]:
         norm = 0.5 if since is not None and step >= since else head
         rows: list[Any] = ["backward", ("gradients", {"net.body.weight": 0.5, "net.head.weight": norm})]
         rows += ["step optimizer0:SGD", *([over] if step < 3 else [])]
-        rows += ["step optimizer0:SGD"] * (_STEPS // _LOOKS)  # at which nothing was looked at
-        rows += [("note", "end", {"how": "exit"})] if step == _LOOKS + 4 else []
+        rows += ["step optimizer0:SGD"] * (each - 1)  # at which nothing was looked at
+        text = ("never", {"args": {"step": [], "backward": list(never)}})
+        rows += [text, ("note", "end", {"how": "exit"})] if step == _LOOKS + 4 else []
         windows.append(mini.window(*rows))
     return windows

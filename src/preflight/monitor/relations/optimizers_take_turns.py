@@ -11,6 +11,8 @@ from preflight.monitor.window import Call, State, Window
 
 _STEPS = 100
 """Steps of others, with gradients of it at hand, that an optimizer may wait for its first one: critics come first."""
+_SURELY = 10
+"""Such steps that are enough where no line of the program's text steps it."""
 _NEARLY_ALL = 0.9
 _EPOCHS = 3
 
@@ -21,14 +23,16 @@ class OptimizersTakeTurns(Relation):
     Of several optimizers one is made, its gradients are cleared and computed, and its ``step`` is missing: the discriminator,
     the decoder or the critic stays as it was made, while the other networks are trained against it.
     Judged once others have made a hundred steps in which it had gradients nearly always, and where data comes from a loader,
-    in the fourth epoch: networks wait for their turn while others begin. Its parameters must have stayed as they were, to the
+    in the fourth epoch: networks wait for their turn while others begin. Ten are enough at the end of a program whose own text,
+    all of it known, has no line that could step it, under any name that may hold it or by handing it to a library. Its parameters must have stayed as they were, to the
     last bit, each time they were looked at: what another optimizer holds too, or a wrapper or a compiled step updates, moves.
     """
 
     name = "optimizers-take-turns"
-    needs = frozenset({"step", "backward", "zero_grad", "fetch", "state"})
+    needs = frozenset({"step", "backward", "zero_grad", "fetch", "state", "never"})
     repeats = 2
-    looks = frozenset({"step", "backward", "zero_grad", "fetch", "exact parameter at before_step"})
+    looks = frozenset({"step", "backward", "zero_grad", "fetch", "exact parameter at before_step", "never"})
+    whole = False
     severity = "warning"
     priority = 12
     cause = "the step of the optimizer is missing, or another one is stepped in its place"
@@ -39,6 +43,7 @@ class OptimizersTakeTurns(Relation):
         self._waited: dict[
             int, list[int]
         ] = {}  # by optimizer: the epoch, steps of others since then, and with gradients
+        self._began: dict[int, Call] = {}  # by optimizer, the first step of another since it has waited
         self._bits: dict[int, int] = {}
         self._still: dict[int, int] = {}  # by optimizer: how often all of its parameters were as before; -1 once not
         self._epochs: dict[str, int] = {}
@@ -66,6 +71,8 @@ class OptimizersTakeTurns(Relation):
         for index, waited in self._waited.items():
             waited[1] += len(steps)
             waited[2] += len(steps) * (index in having)
+            if steps:
+                self._began.setdefault(index, steps[0])
             yield self._judge(index, window)
 
     def _fetched(self, call: Call) -> None:
@@ -91,7 +98,10 @@ class OptimizersTakeTurns(Relation):
 
     def _judge(self, index: int, window: Window) -> Example:
         began, others, having = self._waited[index]
-        late = having >= max(_STEPS, _NEARLY_ALL * others) and (not self._epochs or self._most - began >= _EPOCHS)
+        never = [name for call in window.named("never") for name in (call.args or {})["step"]]
+        surely = any(name.startswith(f"optimizer{index}:") for name in never)
+        late = surely or not self._epochs or self._most - began >= _EPOCHS
+        late = late and having >= max(_SURELY if surely else _STEPS, _NEARLY_ALL * others)
         wrong = late and self._still.get(index, 0) > 0
         held = [one.name for one in window.run.variables.values() if one.optimizer == index]
         if not wrong or not held:
@@ -103,7 +113,7 @@ class OptimizersTakeTurns(Relation):
             variables=(f"optimizer{index}", *held),
             expected=f"a step of optimizer{index}, which holds {held[0]}",
             seen=f"{having} steps of others while its parameters had gradients, and none of its own",
-            call=next(iter(window.named("step")), None),
+            call=self._began.get(index) if surely else next(iter(window.named("step")), None),
             detail="An optimizer never steps, though its parameters get gradients in every iteration",
         )
 
@@ -121,6 +131,7 @@ class OptimizersTakeTurns(Relation):
         mini = _mini()
         rows = ("fetch loader0", *_rows(7), "step optimizer0:SGD")  # the first epoch is not over
         yield [mini.window(*rows) for _ in range(2 * _STEPS)]
+        yield _told("optimizer0:SGD")
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -130,6 +141,7 @@ class OptimizersTakeTurns(Relation):
         cleared = ("zero_grad optimizer1:SGD", {"args": {"waiting": [1]}})
         rows = (cleared, "backward", _weights(7), "step optimizer0:SGD")
         yield [mini.window(*rows) for _ in range(_STEPS + 1)]
+        yield _told("optimizer1:SGD")
 
 
 def _having(window: Window) -> Iterator[int]:
@@ -138,6 +150,13 @@ def _having(window: Window) -> Iterator[int]:
         yield from (int(index) for index in (call.args or {}).get("of") or ())
     for call in window.named("zero_grad"):
         yield from (call.args or {}).get("waiting") or ()
+
+
+def _told(*never: str) -> list[Window]:
+    """A short run, at the end of which is told what no line of the program steps."""
+    mini = _mini()
+    windows = [mini.window(*_rows(7), "step optimizer0:SGD") for _ in range(_SURELY + 1)]
+    return [*windows, mini.window(("never", {"args": {"step": list(never), "backward": []}}))]
 
 
 def _mini() -> Mini:

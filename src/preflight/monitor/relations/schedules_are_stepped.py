@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -15,6 +15,8 @@ _PLATEAU = "ReduceLROnPlateau"
 """A schedule that waits for a measure, which may be taken more seldom than once an epoch."""
 _PASSES = 3
 """Whole passes through the data after which a schedule of epochs has been stepped, too."""
+_SURELY = 10
+"""Steps that are enough where no line of the program's text steps it."""
 
 
 class SchedulesAreStepped(Relation):
@@ -25,14 +27,17 @@ class SchedulesAreStepped(Relation):
     Judged at the end of a program that ended by itself, of optimizers that stepped, of which no schedule was ever stepped
     although one was made and the training then went through the data of its loader three times and more, and whose rate was
     the same all the while: what brings the rate on in another way is no violation, nor is a second schedule that takes the place of the
-    first. A plateau's measure must have been there as often: data that is not trained on was gone through, too. Left out is
+    first. Ten steps are enough, and no loader is needed, where the program's own text, all of it known, has no line that could
+    step it: neither under a name that may hold it, nor by handing it to a library. A plateau's measure must have been there as often: data that is not trained on was gone through, too. Left out is
     ``SWALR``, which is made for a later phase that a training may end before.
     """
 
     name = "schedules-are-stepped"
-    needs = frozenset({"scheduler.new", "scheduler.step", "step", "loop", "fetch", "batch", "backward", "scalar"})
+    needs = frozenset(
+        {"scheduler.new", "scheduler.step", "step", "loop", "fetch", "batch", "backward", "scalar", "never"}
+    )
     follows = (fetches_of,)
-    wakes = frozenset({"scheduler.new", "scheduler.step", "loop", "batch", "scalar lr", "note end"})
+    wakes = frozenset({"scheduler.new", "scheduler.step", "loop", "batch", "scalar lr", "never", "note end"})
     whole = False
     severity = "warning"
     priority = 24
@@ -46,6 +51,8 @@ class SchedulesAreStepped(Relation):
         self._moved: set[str] = set()  # optimizers of which a rate has changed
         self._begun: dict[str, int] = {}  # by loader that is trained with: how often its data was begun with
         self._trained: set[str] = set()
+        self._never: set[str] = set()  # what no line of the program steps
+        self._steps = 0
 
     def see(self, window: Window) -> Iterator[Example]:
         for call in window.named("scheduler.step"):
@@ -57,8 +64,11 @@ class SchedulesAreStepped(Relation):
             if optimizer not in self._made or self._made[optimizer][0].object == _LATE:
                 self._made[optimizer] = call, dict(self._begun)
         self._trained.update(fetch.batch.loader for fetch in fetches_of(window) if fetch.trained)
+        for call in window.named("never"):
+            self._never.update((call.args or {})["step"])
         for number in window.numbers:
             if number.name == "lr":
+                self._steps = max(self._steps, number.s + 1)
                 owner = number.object.rpartition(".")[0]
                 if self._rates.setdefault(number.object, number.value) != number.value:
                     self._moved.add(owner)
@@ -73,7 +83,8 @@ class SchedulesAreStepped(Relation):
             passes = self._passes(self._trained, begun)
             if call.object == _PLATEAU:
                 passes = min(passes, self._passes(self._begun.keys() - self._trained, begun))
-            wrong = ended and passes >= _PASSES and optimizer not in self._stepped | self._moved
+            surely = self._steps >= _SURELY and f"scheduler of {optimizer}" in self._never
+            wrong = ended and (passes >= _PASSES or surely) and optimizer not in self._stepped | self._moved
             wrong = wrong and call.object != _LATE
             yield Example(
                 (),
@@ -81,10 +92,15 @@ class SchedulesAreStepped(Relation):
                 {"scheduler": call.object},
                 variables=(call.object, optimizer) if wrong else (),
                 expected="steps of the schedule" if wrong else None,
-                seen=f"none in {passes} passes through the data and more, at one rate" if wrong else None,
+                seen=self._seen(passes) if wrong else None,
                 call=call,
                 detail=f"{call.object} was made for {optimizer} and never stepped" if wrong else "",
             )
+
+    def _seen(self, passes: int) -> str:
+        if passes < _PASSES:
+            return f"none in {self._steps} steps, at one rate, and no line of the program that could step it"
+        return f"none in {passes} passes through the data and more, at one rate"
 
     def _passes(self, loaders: Iterable[str], begun: dict[str, int]) -> int:
         """Whole passes through one of some loaders since a schedule was made."""
@@ -99,11 +115,15 @@ class SchedulesAreStepped(Relation):
         yield _run(late=True)  # a second phase had only begun
         yield _run(kind=_LATE)
         yield _run(kind=_PLATEAU)  # nothing was measured
+        yield _run(loops=_PASSES, never=["scheduler of optimizer0:SGD"])  # a trial
+        yield _run(loops=_SURELY, loader=False)
+        yield _run(loops=_SURELY, loader=False, never=["optimizer0:SGD"])
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run()
         yield _run(kind=_PLATEAU, measured=True)
+        yield _run(loops=_SURELY, loader=False, never=["scheduler of optimizer0:SGD"])
 
 
 def _run(
@@ -114,6 +134,8 @@ def _run(
     late: bool = False,
     kind: str = "StepLR",
     measured: bool = False,
+    loader: bool = True,
+    never: Sequence[str] = (),
 ) -> list[Window]:
     """Passes through the data in steps at a rate, which falls by so much with each pass; what stands last ends each of them."""
     mini = Mini({"model.weight": {}})
@@ -121,13 +143,14 @@ def _run(
     windows = [] if late else [mini.window(new)]
     for epoch, number in [(epoch, number) for epoch in range(loops) for number in range(2)]:
         rows = [
-            *(["loop loader0", *(["loop loader1"] if measured else [])] if not number else []),
-            ("fetch loader0", {"args": {"epoch": epoch, "fetch": number}}),
-            ("batch", {"epoch": epoch, "fetch": number}),
+            *(["loop loader0", *(["loop loader1"] if measured else [])] if loader and not number else []),
+            *([("fetch loader0", {"args": {"epoch": epoch, "fetch": number}})] if loader else []),
+            *([("batch", {"epoch": epoch, "fetch": number})] if loader else []),
             *("forward model", "backward"),
             ("scalar", "lr", "optimizer0:SGD.0", 0.1 - rate * epoch),
             "step optimizer0:SGD",
             *(last if number else ()),
         ]
         windows.append(mini.window(*rows, *([new] if late and epoch and number else [])))
-    return [*windows, mini.window(("note", "end", {"how": how}))]
+    text = ("never", {"args": {"step": list(never), "backward": []}})
+    return [*windows, mini.window(text, ("note", "end", {"how": how}))]

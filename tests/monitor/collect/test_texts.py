@@ -1,0 +1,76 @@
+"""Who is called in a program's text, and what is come to once."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from preflight.monitor.collect.texts import Texts
+
+OWN = """
+class Average:
+    def update(self, model):
+        self.inner(model)
+
+    def inner(self, model):
+        pass
+
+def main():
+    average = Average()
+"""
+
+
+def dead(text: str) -> set[str]:
+    """The functions that nobody calls."""
+    texts = Texts({"train.py": ast.parse(text)})
+    return {
+        one.name for one in ast.walk(texts.trees["train.py"]) if isinstance(one, ast.FunctionDef) and texts.is_dead(one)
+    }
+
+
+def test_functions_that_nobody_calls_are_known_and_those_that_they_call() -> None:
+    assert dead(OWN + "main()\n") == {"update", "inner"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "average.update(net)\n",
+        "hooks.append(average.update)\n",
+        "call_by_name(average, 'update')\n",
+        "getattr(average, name)(net)\n",
+        "eval(line)\n",
+    ],
+)
+def test_what_may_be_called_is_not_among_them(more: str) -> None:
+    assert "update" not in dead(OWN + "main()\n" + more)
+
+
+@pytest.mark.parametrize(
+    "head", ["class Average(Callback):", "@register\nclass Average:", "class Average(metaclass=M):"]
+)
+def test_nor_what_a_library_calls(head: str) -> None:
+    assert dead(OWN.replace("class Average:", head) + "main()\n") == set()
+
+
+def test_what_is_come_to_once() -> None:
+    texts = Texts(
+        {
+            "train.py": ast.parse(
+                "def start():\n    once()\ndef main():\n    start()\n    for _ in range(3):\n        often()\n"
+                "    twice()\n    twice()\ndef twice():\n    inner()\nmain()\n"
+            )
+        }
+    )
+    calls = {one.func.id: one for one in texts.nodes if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)}
+    assert {name for name, call in calls.items() if texts.runs_once(call)} == {"once", "start", "twice", "main"}
+
+
+def test_files_that_cannot_be_read_tell_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    (tmp_path / "b.py").write_text("x = (\n")
+    assert Texts.of([str(tmp_path / "a.py")]) is not None
+    assert Texts.of([str(tmp_path / "a.py"), str(tmp_path / "b.py")]) is None
+    assert Texts.of([str(tmp_path / "c.py")]) is None
