@@ -12,6 +12,7 @@ from .digest import norms
 from .digests import dtype_of
 from .draws import Draws
 from .entry import Entry
+from .flows import Flows
 from .lasting import Lasting
 from .patching import Patches
 from .pending import Pending, to_host
@@ -56,6 +57,7 @@ class Backwards:
         self.unstepped = unstepped
         self.rewritten = rewritten
         self.tails = Tails()
+        self.flows = Flows(variables)
         self.sequences = sequences
         self.targets = Targets(recorder, sequences)
         self.ranges = Ranges(recorder, sequences, draws)
@@ -109,6 +111,8 @@ class Backwards:
         tail = self.tails.of(entry.place or "", first) if recorder.detail else None
         if tail:
             seen["tail"] = tail
+        if recorder.detail and recorder.wants("flow"):
+            recorder.within("flow", self._flow, entry, first, seen)
         if recorder.detail and recorder.wants("scalar"):
             self._tokens(entry, first)
         recorder.within("targets", self._targets, entry, first)
@@ -130,6 +134,13 @@ class Backwards:
         kept = _kept(*args, **kwargs)
         if kept is not None:
             self.chained.look(first, kept, seen)
+
+    def _flow(self, entry: Entry, first: Any, seen: dict[str, Any]) -> None:
+        """Tell what the loss is computed by, as a whole."""
+        if not self.variables.stale:
+            flow = self.flows.of(entry.place or "", first)
+            if flow is not None:
+                seen["flow"] = flow
 
     def _targets(self, entry: Entry, first: Any) -> None:
         """Look at what a loss is computed against."""

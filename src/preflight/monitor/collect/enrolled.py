@@ -8,7 +8,7 @@ import weakref
 from typing import Any
 
 from .entry import Entry
-from .groups import MOST_GROUPS, NAMED
+from .groups import MOST_GROUPS, NAMED, options
 from .naming import Names, inner, modules_in_sight
 from .patching import Patches
 from .places import here
@@ -73,6 +73,7 @@ class Enrolled:
             for group in optimizer.param_groups[:MOST_GROUPS]
         ]
         args = {"index": index, "sizes": sizes, "frozen": frozen, "groups": groups}
+        args["options"] = [options(group) for group in optimizer.param_groups[:MOST_GROUPS]]
         self.recorder.event("optimizer.new", f"optimizer{index}:{type(optimizer).__name__}", args)
         self._begins_phase()
         return index

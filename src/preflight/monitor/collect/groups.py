@@ -8,6 +8,7 @@ from .recorder import Recorder
 
 NAMED = ("lr", "momentum", "weight_decay")
 MOST_GROUPS = 64
+_SWITCHES = ("amsgrad", "centered", "maximize", "nesterov")
 
 
 class Groups:
@@ -31,6 +32,15 @@ class Groups:
                 known[number] = now
             else:
                 known.append(now)
+
+
+def options(group: Any) -> dict[str, Any]:
+    """What else a group was set to, told once: which switches are on, and the factors of its averages."""
+    found: dict[str, Any] = {"on": [word for word in _SWITCHES if group.get(word) is True]}
+    factors = group.get("betas")
+    if isinstance(factors, tuple) and all(isinstance(one, float) for one in factors):
+        found["betas"] = list(factors)
+    return found
 
 
 def held_at_zero(optimizer: Any) -> bool:

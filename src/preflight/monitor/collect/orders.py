@@ -55,8 +55,19 @@ def facts(loader: Any, datasets: Numbers) -> dict[str, Any]:
         **_reach(getattr(getattr(loader, "batch_sampler", None), "sampler", sampler), dataset),
         "dataset": datasets.of(dataset),
         "kind": type(dataset).__name__,
+        "batches": type(getattr(loader, "batch_sampler", None)).__name__,
+        "collate": _called(getattr(loader, "collate_fn", None)),
+        "seats": _called(getattr(loader, "worker_init_fn", None)),
         **_share(dataset, sampler, datasets),
     }
+
+
+def _called(function: Any) -> str | None:
+    """What a function is called, or the class of what is called in its place; None where there is none."""
+    if function is None:
+        return None
+    name = getattr(function, "__name__", None) if isinstance(function, types.FunctionType) else None
+    return name if isinstance(name, str) else type(function).__name__
 
 
 def _reach(sampler: Any, dataset: Any) -> dict[str, int]:

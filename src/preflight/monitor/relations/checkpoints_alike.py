@@ -1,0 +1,86 @@
+"""Checkpoints hold what they held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.patterns import pattern_of
+from preflight.monitor.window import Window
+
+_STATES = ("model", "optimizer", "scheduler", "scaler")
+
+
+class CheckpointsAlike(Relation):
+    """A checkpoint holds the parts that it held in the runs this was learnt from.
+
+    Learnt is of each file that the program saves, by its name without the numbers in it, under which keys it holds what: the
+    state of a model, of an optimizer, of a scheduler, of a gradient scaler, or something else. A file of another name
+    is another file, and is not judged; nor is one that holds no keys of the program's own.
+    """
+
+    name = "checkpoints-alike"
+    fields = ("file",)
+    needs = frozenset({"save"})
+    wakes = frozenset({"save"})
+    whole = False
+    severity = "warning"
+    category = "checkpoint"
+    priority = 44
+    learns = True
+    least = 1
+    support = 1
+    bounded = True
+    cause = "something is missing from what is saved, or something else is saved under its key"
+    advice = "compare what is handed to torch.save with a correct run"
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for call in window.named("save"):
+            told = call.args or {}
+            parts, file = told.get("parts"), told.get("file")
+            if told.get("kind") != "dict" or not parts or not file:
+                continue
+            name = pattern_of(str(file).replace("\\", "/").rpartition("/")[2])
+            yield Example((name,), True, {}, (), call=call, value=sorted({_part(*one) for one in parts.items()}))
+
+    @classmethod
+    def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
+        known = [subject["value"]] if "value" in subject else list(subject.get("values", ()))
+        held = set(value)
+        if not known or any(set(one) == held for one in known):
+            return None
+        nearest = min((set(one) for one in known), key=lambda one: len(one ^ held))
+        gone, new = sorted(nearest - held), sorted(held - nearest)
+        return ", and ".join([*([", ".join(gone)] if gone else []), *(["no " + ", ".join(new)] if new else [])])
+
+    @classmethod
+    def words(cls, value: Any) -> str:
+        return ", ".join(value)
+
+    @classmethod
+    def sentence(cls, subject: Mapping[str, Any]) -> str:
+        known = [subject["value"]] if "value" in subject else subject.get("values", ())
+        return f"{subject.get('file')} holds {' or '.join(map(cls.words, known))}"
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _saved({"model": "model", "optimizer": "optimizer", "step": "number"})
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _saved({"model": "model", "step": "number"})
+
+
+def _part(key: str, sort: str) -> str:
+    """A part of a checkpoint: its key, and whose state it is where it is one."""
+    sort = sort.removesuffix(" without state")
+    name = pattern_of(key)
+    return f"{name} (a {sort}'s state)" if sort in _STATES else name
+
+
+def _saved(parts: dict[str, str]) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    told = {"kind": "dict", "file": "out/step_10.pt", "parts": parts}
+    return [mini.window("step optimizer0:SGD", ("save", {"args": told}))]

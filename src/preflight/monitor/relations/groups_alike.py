@@ -1,0 +1,108 @@
+"""Parameters are trained by the optimizer, and with the settings, that they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.patterns import pattern_of
+from preflight.monitor.views.steps import steps_of
+from preflight.monitor.window import Window
+
+_TIMES = 2
+"""Steps from the first one in which it is looked at: groups that come later are a plan's."""
+
+
+class GroupsAlike(Relation):
+    """Parameters are trained by the optimizer, and with the settings, that they were in the runs this was learnt from.
+
+    Learnt is of each parameter, by its name without the numbers in it, the kind of its optimizer; whether its group has weight
+    decay and momentum, of which it is not said how much; which switches of the group are on; whether of two averages the
+    second is the slower one; and whether its rate is another one than that of the first group. Rates themselves are
+    settings. Looked at is how the optimizers stand in the first two steps.
+    """
+
+    name = "groups-alike"
+    fields = ("parameters", "what")
+    needs = frozenset({"optimizer.new", "step", "backward"})
+    wakes = frozenset({"optimizer.new", "step"})
+    severity = "warning"
+    priority = 42
+    learns = True
+    least = 1
+    support = 1
+    cause = "the parameters are divided into groups, or an optimizer is made, in another way than in the runs this was learnt from"
+    advice = "compare how the optimizer is made, and what each of its groups is given, with a correct run"
+
+    def __init__(self) -> None:
+        self._made: dict[int, Mapping[str, Any]] = {}
+        self._kinds: dict[int, str] = {}
+        self._times = 0
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for call in window.named("optimizer.new"):
+            told = call.args or {}
+            self._made[told.get("index", -1)] = told
+            self._kinds[told.get("index", -1)] = call.object.rpartition(":")[2]
+        steps = steps_of(window)
+        if not steps or self._times >= _TIMES:
+            return
+        self._times += 1
+        found: dict[tuple[str, str], dict[str, list[str]]] = {}
+        for one in window.run.variables.values():
+            if one.kind == "parameter" and one.optimizer in self._made:
+                for what, value in self._settings(one.optimizer, one.group):
+                    found.setdefault((pattern_of(one.name), what), {}).setdefault(value, []).append(one.name)
+        for subject, values in found.items():
+            if len(values) == 1:
+                ((value, names),) = values.items()
+                yield Example(subject, True, {}, tuple(names[:4]), call=steps[-1].call, value=value)
+
+    def _settings(self, index: int, number: int) -> Iterator[tuple[str, str]]:
+        """What is known of a group, in words."""
+        told = self._made[index]
+        yield "optimizer", self._kinds[index]
+        groups, options = told.get("groups") or [], told.get("options") or []
+        if not 0 <= number < len(groups):
+            return
+        for word, name in (("weight_decay", "weight decay"), ("momentum", "momentum")):
+            if isinstance(value := groups[number].get(word), (int, float)):
+                yield name, f"with {name}" if value else f"without {name}"
+        rates = [group.get("lr") for group in groups]
+        if number and None not in (rates[0], rates[number]):
+            yield (
+                "rate",
+                "the rate of the first group" if rates[number] == rates[0] else "another rate than the first group",
+            )
+        if number < len(options):
+            on, betas = options[number].get("on") or [], options[number].get("betas") or []
+            yield "switches", " and ".join(on) or "no switches"
+            if len(betas) == 2:
+                yield "averages", "the second average slower" if betas[0] <= betas[1] else "the first average slower"
+
+    @classmethod
+    def trivial(cls, subject: Mapping[str, Any]) -> bool:
+        return subject.get("what") == "rate" and subject.get("value") != "another rate than the first group"
+
+    @classmethod
+    def sentence(cls, subject: Mapping[str, Any]) -> str:
+        value = subject["value"] if "value" in subject else " or ".join(map(str, subject.get("values", ())))
+        by = {"optimizer": "trained by", "rate": "trained with", "switches": "trained with", "averages": "trained with"}
+        return f"{subject.get('parameters')} is {by.get(str(subject.get('what')), 'trained')} {value}"
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run(0.0)
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run(0.1)
+
+
+def _run(decay: float) -> list[Window]:
+    mini = Mini({"model.fc.weight": {}, "model.fc.bias": {"group": 1}})
+    groups = [{"lr": 0.1, "weight_decay": 0.1}, {"lr": 0.1, "weight_decay": decay}]
+    made = ("optimizer.new optimizer0:AdamW", {"args": {"index": 0, "groups": groups, "options": [{}, {}]}})
+    return [mini.window(made, "backward", "step optimizer0:AdamW"), mini.window("backward", "step optimizer0:AdamW")]

@@ -1,0 +1,142 @@
+"""What comes from the parameters goes through the operations that it went through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.scope import processes_of
+from preflight.monitor.views.resumed import is_resumed
+from preflight.monitor.views.steps import steps_of
+from preflight.monitor.window import Call, Window
+
+_LOOKS = 3
+"""Passes of one place that must have gone the same way before it is said of it."""
+_MOST_TOLD = 7
+"""Steps in which it is said of a place: the recorder looks at the first few passes of each."""
+_BETWEEN = "; "
+_MOST_NAMED = 4
+
+
+class OperationsAlike(Relation):
+    """What comes from the parameters goes, on its way to the loss, through the operations that it went through in the runs this was learnt from.
+
+    Learnt is of each layer, by the names of its parameters without the numbers in them, which operations take what it gives and
+    in which place, along which axes they go, and which of their settings no size decides (how a loss is reduced, which label
+    it leaves out, whether an attention is causal): an activation or a mask that is missing, a term that was left
+    out, a branch that was detached, queries and keys that were exchanged, a transposition too many. How often an operation
+    occurs is no part of it, nor is whatever lays out, casts or drops numbers, because that depends on sizes and settings. It is
+    asked only of models with as many parameters as the one it was learnt of, because layers that come later may be made in
+    another way. Passes are told apart as for `losses-end-alike`. Nothing is said of a layer whose passes go different ways, nor
+    before three of them have gone the same one, nor of a graph that is too long or compiled; nor of a run that goes on with the
+    state of an optimizer.
+    """
+
+    name = "operations-alike"
+    fields = ("which", "at")
+    needs = frozenset({"backward", "step", "load_state_dict", "flow"})
+    wakes = frozenset({"backward", "step", "load_state_dict"})
+    severity = "warning"
+    priority = 41
+    asked = ("how_many_parameters", "passes", "processes")
+    learns = True
+    least = 2
+    support = 2
+    bounded = True
+    cause = "the model or the loss is computed in another way than in the runs this was learnt from"
+    advice = "compare what is done with what this layer gives with a correct run: an operation more, one less, or another order"
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._ways: dict[str, dict[str, set[str]]] = {}
+        self._looks: dict[str, int] = {}
+        self._said: dict[str, int] = {}
+        self._several: set[str] = set()  # places of which some step had several passes
+
+    def see(self, window: Window) -> Iterator[Example]:
+        if is_resumed(window):
+            return
+        stepped = {step.call.q: step for step in steps_of(window)}
+        for call in window.plain:
+            if call.name == "backward":
+                self._take(call)
+            elif call.q in stepped:
+                yield from self._judge(stepped[call.q].named("backward"), window)
+
+    def _take(self, call: Call) -> None:
+        place = call.place or ""
+        self._places.setdefault(place, len(self._places))
+        told = (call.args or {}).get("flow")
+        if told is None:
+            return
+        looks = self._looks[place] = self._looks.get(place, 0) + 1
+        if not told:
+            return
+        ways = self._ways.setdefault(place, {})
+        for at in told if looks == 1 else told.keys() | ways.keys():
+            ways.setdefault(at, {""} if looks > 1 else set()).add(_BETWEEN.join(told.get(at, ())))
+
+    def _judge(self, passes: Sequence[Call], window: Window) -> Iterator[Example]:
+        counts: dict[str, int] = {}
+        for call in passes:
+            counts[call.place or ""] = counts.get(call.place or "", 0) + 1
+        self._several.update(place for place, count in counts.items() if count > 1)
+        for call in {call.place: call for call in passes}.values():
+            place = call.place or ""
+            if self._looks.get(place, 0) < _LOOKS or self._said.get(place, 0) >= _MOST_TOLD:
+                continue
+            self._said[place] = self._said.get(place, 0) + 1
+            context = {
+                "how_many_parameters": sum(one.kind == "parameter" for one in window.run.variables.values()),
+                "passes": "several" if place in self._several else "one",
+                "processes": processes_of(window),
+            }
+            for at, ways in self._ways.get(place, {}).items():
+                if len(ways) == 1 and "" not in ways:
+                    (way,) = ways
+                    yield Example((self._places[place], at), True, context, tuple(at.split(",")), call=call, value=way)
+
+    @classmethod
+    def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
+        known = [subject["value"]] if "value" in subject else list(subject.get("values", ()))
+        if value in known or not known:
+            return None
+        seen = set(str(value).split(_BETWEEN))
+        nearest = min((set(str(one).split(_BETWEEN)) for one in known), key=lambda one: len(one ^ seen))
+        gone, new = sorted(nearest - seen), sorted(seen - nearest)
+        said = [f"{_listed(gone)}" if gone else "", f"no {_listed(new)}" if new else ""]
+        return ", and ".join(filter(None, said))
+
+    @classmethod
+    def words(cls, value: Any) -> str:
+        return _listed(str(value).split(_BETWEEN))
+
+    @classmethod
+    def sentence(cls, subject: Mapping[str, Any]) -> str:
+        which, at = subject.get("which"), str(subject.get("at") or "the inputs")
+        ways = [subject["value"]] if "value" in subject else subject.get("values", ())
+        way = " or by ".join(map(cls.words, ways))
+        return f"On the way to the loss{f' number {which + 1}' if which else ''}, what {at} gives is taken by {way}"
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run(["Relu[0]<Addmm{model.*.weight}", "loss<Mean"])
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run(["loss<Mean"])
+
+
+def _listed(edges: Sequence[str]) -> str:
+    told = [edge.replace("<", " of ") for edge in edges[:_MOST_NAMED]]
+    more = len(edges) - len(told)
+    return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+
+
+def _run(edges: list[str]) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    flows: list[Any] = [{"model.*.weight": edges}, {}, {}, {}]
+    passes = [("backward", {"args": {"flow": one}}) for one in flows]
+    return [mini.window(one, "step optimizer0:SGD") for one in [*passes, *["backward"] * 4]]
