@@ -126,7 +126,11 @@ class _Walk:
         self._operations[id(node)] = _Operation(word, at)
         found = self._edges.setdefault(at, set())
         along = "" if name in words.EITHER_WAY else "[{}]"
-        found.update(f"{word}{along.format(place)}<{one.word}" for place, one in inputs if held or one.word != _GIVEN)
+        for place, one in inputs:
+            if held or one.word != _GIVEN:
+                # Of what stands elsewhere it is told where, as the two inputs of an attention to another sequence do.
+                where = f" at {one.at}" if one.at not in ("", at) and "{" not in one.word else ""
+                found.add(f"{word}{along.format(place)}<{one.word}{where}")
 
     def _sources(self, node: Any, number: int) -> Iterator[_Operation]:
         """The operations that a result comes from, what only lays it out looked through."""

@@ -27,8 +27,10 @@ _TOLD = (
     *("transposed", "min", "max"),
 )
 _OF_A_CONVOLUTION = ("stride", "padding", "dilation")
-_GIVEN = {"weight": ("NllLoss", "NllLoss2D", "BinaryCrossEntropy", "BinaryCrossEntropyWithLogits")}
-_GIVEN |= {"pos_weight": ("BinaryCrossEntropyWithLogits",)}
+_GIVEN: dict[str, tuple[str, ...]] = {
+    "weight": ("NllLoss", "NllLoss2D", "BinaryCrossEntropy", "BinaryCrossEntropyWithLogits"),
+    "pos_weight": ("BinaryCrossEntropyWithLogits",),
+}
 _MASKED = ("attn_mask", "attn_bias", "bias")
 _END, _WHOLE = 1 << 64, (1 << 63) - 1
 
@@ -69,7 +71,7 @@ def part(node: Any, name: str, number: int) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _saved(kind: type) -> frozenset[str]:
+def _saved(kind: Any) -> frozenset[str]:
     """The names under which operations of a kind save something; torch has some hundred kinds."""
     return frozenset(word.removeprefix("_saved_") for word in dir(kind) if word.startswith("_saved_"))
 

@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Premise, Relation
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
 
 _TIMES = 2
 """Steps from the first one in which it is looked at: groups that come later are a plan's."""
+_MOST_NAMES = 4
+_ANOTHER = "another rate than the first group"
+_ALL = "all of "
+_VARIED = "not all alike"
 
 
 class GroupsAlike(Relation):
@@ -20,8 +24,8 @@ class GroupsAlike(Relation):
 
     Learnt is of each parameter, by its name without the numbers in it, the kind of its optimizer; whether its group has weight
     decay and momentum, of which it is not said how much; which switches of the group are on; whether of two averages the
-    second is the slower one; and whether its rate is another one than that of the first group. Rates themselves are
-    settings. Looked at is how the optimizers stand in the first two steps.
+    second is the slower one; and whether its rate is another one than that of the first group. Of a model whose parameters
+    agree it is said once, of all of it. Rates themselves are settings. Looked at is how the optimizers stand in the first two steps.
     """
 
     name = "groups-alike"
@@ -54,11 +58,13 @@ class GroupsAlike(Relation):
         for one in window.run.variables.values():
             if one.kind == "parameter" and one.optimizer in self._made:
                 for what, value in self._settings(one.optimizer, one.group):
-                    found.setdefault((pattern_of(one.name), what), {}).setdefault(value, []).append(one.name)
-        for subject, values in found.items():
-            if len(values) == 1:
-                ((value, names),) = values.items()
-                yield Example(subject, True, {}, tuple(names[:4]), call=steps[-1].call, value=value)
+                    for part in (_ALL + pattern_of(one.root), pattern_of(one.name)):
+                        found.setdefault((part, what), {}).setdefault(value, []).append(one.name)
+        for (part, what), values in found.items():
+            value = next(iter(values)) if len(values) == 1 else _VARIED
+            if value != _VARIED or part.startswith(_ALL):
+                names = min(values.values(), key=len)[:_MOST_NAMES]
+                yield Example((part, what), True, {}, tuple(names), call=steps[-1].call, value=value)
 
     def _settings(self, index: int, number: int) -> Iterator[tuple[str, str]]:
         """What is known of a group, in words."""
@@ -83,8 +89,16 @@ class GroupsAlike(Relation):
                 yield "averages", "the second average slower" if betas[0] <= betas[1] else "the first average slower"
 
     @classmethod
+    def follows_from(cls, subject: Mapping[str, Any]) -> Iterator[tuple[Premise, ...]]:
+        part = str(subject.get("parameters"))
+        if not part.startswith(_ALL):
+            same = {field: subject[field] for field in ("what", "value") if field in subject}
+            yield (Premise(cls.name, {"parameters": _ALL + part.partition(".")[0], **same}),)
+
+    @classmethod
     def trivial(cls, subject: Mapping[str, Any]) -> bool:
-        return subject.get("what") == "rate" and subject.get("value") != "another rate than the first group"
+        value = subject.get("value", _VARIED)
+        return value == _VARIED or (subject.get("what") == "rate" and value != _ANOTHER)
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
