@@ -1,0 +1,114 @@
+"""What is learnt of how a model is computed, begun, trained and saved, and what another correct run may do all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.monitor.relations.test_habits import STEP, broken
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.window import Window
+
+NAME = "model.*.weight"
+WAY = {NAME: ["Mm{model.*.weight}[0]<given", "Relu[0]<Mm{model.*.weight}", "loss<Mean"]}
+CUT = {NAME: ["Mm{model.*.weight}[0]<given", "loss<Mean"]}
+
+
+def flowing(*flows: Any, times: int = 9, layers: int = 2, each: int = 1) -> list[Window]:
+    """A run whose first passes go these ways; nothing stands for a pass that goes as one before it did."""
+    mini = Mini({f"model.{number}.weight": {} for number in range(layers)})
+    told = [("backward", {"args": {"flow": flow}}) for flow in flows] + ["backward"] * (times - len(flows))
+    return [mini.window(one, *["backward"] * (each - 1), STEP) for one in told]
+
+
+def test_an_operation_that_is_gone_is_told_from_the_third_pass_on() -> None:
+    assert broken("operations-alike", flowing(WAY, {}, {}), flowing(CUT, {}, {})) == [
+        "2: Mm{model.*.weight}[0] of given, loss of Mean"
+    ]
+    assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(WAY, {}, {}))
+
+
+def test_a_way_that_is_gone_now_and_then_is_no_habit() -> None:
+    assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(WAY, CUT, {}))
+    assert not broken("operations-alike", flowing(WAY, CUT, {}), flowing(CUT, {}, {}))
+    other = {"model.head": ["Relu[0]<Mm{model.head}"], **WAY}
+    assert not broken("operations-alike", flowing(WAY, other, {}), flowing({}, {}, {}))
+
+
+def test_fewer_looks_and_deeper_models_say_nothing() -> None:
+    assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(CUT, {}))
+    assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(CUT, {}, {}, layers=3))
+    assert not broken("operations-alike", flowing(WAY, {}, {}, each=2), flowing(CUT, {}, {}))
+
+
+def test_a_layer_that_takes_part_in_one_run_alone_is_not_asked_of() -> None:
+    more = {**WAY, "model.head": ["Relu[0]<Mm{model.head}"]}
+    assert not broken("operations-alike", flowing(more, {}, {}), flowing(WAY, {}, {}))
+    assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(more, {}, {}))
+
+
+def beginning(norm: float, width: int = 32, layers: int = 1, rows: Any = ()) -> list[Window]:
+    shape = {"shape": [width, width], "numel": width * width}
+    mini = Mini({f"model.{number}.weight": shape for number in range(layers)})
+    before = ("before", {f"model.{number}.weight": norm for number in range(layers)})
+    return [mini.window(*rows, "backward", before, STEP), mini.window("backward", STEP)]
+
+
+@pytest.mark.parametrize("width", [16, 64, 128])
+def test_a_wider_model_may_begin_smaller_or_with_numbers_of_the_same_size(width: int) -> None:
+    drawn_alike, by_inputs = 0.02 * width, 1.0 * width**0.5
+    assert not broken("beginnings-alike", beginning(0.02 * 32), beginning(drawn_alike, width))
+    assert not broken("beginnings-alike", beginning(32**0.5), beginning(by_inputs, width))
+    assert broken("beginnings-alike", beginning(0.02 * 32), beginning(by_inputs, width))
+    assert broken("beginnings-alike", beginning(32**0.5), beginning(0.0, width))
+
+
+def test_a_deeper_model_and_a_run_that_goes_on_may_begin_in_another_way() -> None:
+    loads = ("load_state_dict optimizer0:SGD", {"args": {"state": 2}})
+    assert not broken("beginnings-alike", beginning(1.0), beginning(4.0, layers=3))
+    assert not broken("beginnings-alike", beginning(1.0), beginning(4.0, rows=[loads]))
+    assert broken("beginnings-alike", beginning(1.0), beginning(4.0))
+
+
+def grouped(*settings: dict[str, Any], kind: str = "AdamW", options: Any = ({}, {})) -> list[Window]:
+    mini = Mini({"model.fc.weight": {}, "model.fc.bias": {"group": len(settings) - 1}})
+    told = {"index": 0, "groups": list(settings), "options": list(options)}
+    made = (f"optimizer.new optimizer0:{kind}", {"args": told})
+    return [mini.window(*rows, "backward", f"step optimizer0:{kind}") for rows in ([made], [], [])]
+
+
+def test_rates_and_how_much_decay_there_is_are_settings() -> None:
+    learnt = grouped({"lr": 0.1, "weight_decay": 0.1})
+    assert not broken("groups-alike", learnt, grouped({"lr": 0.5, "weight_decay": 0.01}))
+    assert broken("groups-alike", learnt, grouped({"lr": 0.1, "weight_decay": 0.0}))
+    assert broken("groups-alike", learnt, grouped({"lr": 0.1, "weight_decay": 0.1}, kind="Adam"))
+
+
+def test_groups_that_are_no_longer_apart_are_told() -> None:
+    apart = grouped({"lr": 0.1, "weight_decay": 0.1}, {"lr": 0.1, "weight_decay": 0.0})
+    assert broken("groups-alike", apart, grouped({"lr": 0.1, "weight_decay": 0.1}))
+    slower = grouped({"lr": 0.1}, {"lr": 0.01})
+    assert not broken("groups-alike", slower, grouped({"lr": 0.3}, {"lr": 0.01}))
+    assert broken("groups-alike", slower, grouped({"lr": 0.1}, {"lr": 0.1}))
+    assert not broken("groups-alike", grouped({"lr": 0.1}, {"lr": 0.1}), grouped({"lr": 0.3}, {"lr": 0.1}))
+
+
+def test_factors_of_two_averages_that_were_exchanged_are_told() -> None:
+    right, wrong = ({"betas": [0.9, 0.99], "on": []},), ({"betas": [0.99, 0.9], "on": []},)
+    assert broken("groups-alike", grouped({"lr": 0.1}, options=right), grouped({"lr": 0.1}, options=wrong))
+
+
+def saving(*files: tuple[str, dict[str, str]]) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    calls = [("save", {"args": {"kind": "dict", "file": name, "parts": parts}}) for name, parts in files]
+    return [mini.window(STEP, *calls)]
+
+
+def test_a_file_is_compared_with_those_of_its_name_alone() -> None:
+    whole = {"model": "model", "optimizer": "optimizer", "best": "number"}
+    early = {"model": "model", "optimizer": "optimizer without state", "best": "NoneType"}
+    learnt = saving(("out/step_10.pt", whole))
+    assert not broken("checkpoints-alike", learnt, saving(("other/step_250.pt", early)))
+    assert not broken("checkpoints-alike", learnt, saving(("out/weights.pt", {"model": "model"})))
+    assert broken("checkpoints-alike", learnt, saving(("out/step_20.pt", {"model": "model", "best": "number"})))
