@@ -112,3 +112,28 @@ def test_a_file_is_compared_with_those_of_its_name_alone() -> None:
     assert not broken("checkpoints-alike", learnt, saving(("other/step_250.pt", early)))
     assert not broken("checkpoints-alike", learnt, saving(("out/weights.pt", {"model": "model"})))
     assert broken("checkpoints-alike", learnt, saving(("out/step_20.pt", {"model": "model", "best": "number"})))
+
+
+def weighing(*numbers: Any, options: Any = ()) -> list[Window]:
+    """A run whose first passes multiply by these numbers at one place; None where no number is told."""
+    mini = Mini({"model.weight": {}})
+    mini.run.begin["argv"] = ["python", "train.py", *options]
+    told = [
+        {"flow": {"model.weight": ["loss<Mul"]}, **({"factors": {"model.weight|Mul<Mean": one}} if one else {})}
+        for one in numbers
+    ]
+    passes = [("backward", {"args": one}) for one in (*told, *[{"flow": {}}] * (4 - len(told)))]
+    return [mini.window(one, STEP) for one in [*passes, *["backward"] * 4]]
+
+
+def test_a_weight_of_a_term_is_compared_where_both_tell_it_and_no_option_chose_it() -> None:
+    assert broken("factors-alike", weighing(0.07), weighing(0.7)) == ["2: 0.7"]
+    assert not broken("factors-alike", weighing(0.07), weighing(None)), "a size may explain it there"
+    assert not broken("factors-alike", weighing(0.07), weighing(0.7, options=["--weight=0.7"]))
+    assert not broken("factors-alike", weighing(0.07, options=["--weight", "0.07"]), weighing(0.7))
+
+
+def test_a_weight_that_a_plan_moves_is_no_habit() -> None:
+    assert not broken("factors-alike", weighing(0.07), weighing(0.1, 0.2, 0.3))
+    assert not broken("factors-alike", weighing(0.1, 0.2, 0.3), weighing(0.7))
+    assert not broken("factors-alike", weighing(0.1, None, 0.1), weighing(0.7))

@@ -140,7 +140,7 @@ class Backwards:
         if not self.variables.stale:
             flow = self.flows.of(entry.place or "", first)
             if flow is not None:
-                seen["flow"] = flow
+                seen.update(flow)
 
     def _targets(self, entry: Entry, first: Any) -> None:
         """Look at what a loss is computed against."""

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from . import words
+from . import factors, words
 from .bounded import BoundedLooks
 from .dropped import constant
 from .graph import name_of
@@ -48,24 +48,27 @@ class Flows:
         self._looks = BoundedLooks(_MOST_LOOKS, _MOST_PLACES)
         self._told: dict[str, set[int]] = {}
 
-    def of(self, place: str, loss: Any) -> dict[str, list[str]] | None:
-        """What the operations of a loss take, by the parameters that they stand at.
+    def of(self, place: str, loss: Any) -> dict[str, Any] | None:
+        """What the operations of a loss take, by the parameters that they stand at, as ``flow``.
 
-        None where it is not looked at, or not told whole; nothing where it is as it was told before for this place.
+        None where it is not looked at, or not told whole; an empty flow where it is as it was told before for this place.
+        Beside it stand ``factors``, numbers of the program's own by what they multiply or divide, where there are any.
         """
         root = getattr(loss, "grad_fn", None)
         if root is None or not self._looks.take(place) or impossible(sys.modules["torch"]):
             return None
         with Outside(sys.modules["torch"]):
-            found = _Walk(self._variables, root).told()
+            walk = _Walk(self._variables, root)
+            found = walk.told()
+            numbers = walk.numbers() if found is not None else {}
         if found is None:
             return None
         told = self._told.setdefault(place, set())
-        kind = hash(repr(found))
+        kind = hash(repr((found, numbers)))
         if kind in told:
-            return {}
+            return {"flow": {}}
         told.add(kind)
-        return found
+        return {"flow": found, "factors": numbers} if numbers else {"flow": found}
 
 
 class _Walk:
@@ -78,6 +81,8 @@ class _Walk:
         self._passing: dict[int, bool] = {}
         self._operations: dict[int, _Operation] = {}
         self._edges: dict[str, set[str]] = {}
+        self._numbers: dict[str, set[float]] = {}
+        self._shapes: set[tuple[int, ...]] = set()
 
     def told(self) -> dict[str, list[str]] | None:
         """What is told of the graph; None where it is too large, or is not seen whole."""
@@ -100,6 +105,11 @@ class _Walk:
         if sum(map(len, self._edges.values())) > _MOST_TOLD:
             return None
         return {at: sorted(found) for at, found in sorted(self._edges.items())}
+
+    def numbers(self) -> dict[str, float]:
+        """Numbers of the program's own that no size explains, by what they multiply or divide, where that is one number."""
+        alone = {where: next(iter(found)) for where, found in self._numbers.items() if len(found) == 1}
+        return {where: one for where, one in sorted(alone.items()) if not factors.explained(one, self._shapes)}
 
     def _take(self, node: Any, name: str, told: str) -> None:
         """Name an operation, all that it is computed from having been named, and note what it takes."""
@@ -124,13 +134,17 @@ class _Walk:
         else:
             at = next((one.at for _, one in inputs if one.at), "")
         self._operations[id(node)] = _Operation(word, at)
+        self._shapes.add(factors.shape_of(node))
+        number = factors.of(node, name)
         found = self._edges.setdefault(at, set())
         along = "" if name in words.EITHER_WAY else "[{}]"
         for place, one in inputs:
             if held or one.word != _GIVEN:
                 # Of what stands elsewhere it is told where, as the two inputs of an attention to another sequence do.
                 where = f" at {one.at}" if one.at not in ("", at) and "{" not in one.word else ""
-                found.add(f"{word}{along.format(place)}<{one.word}{where}")
+                found.add(edge := f"{word}{along.format(place)}<{one.word}{where}")
+                if number is not None:
+                    self._numbers.setdefault(f"{at}|{edge}", set()).add(number)
 
     def _sources(self, node: Any, number: int) -> Iterator[_Operation]:
         """The operations that a result comes from, what only lays it out looked through."""
