@@ -1,8 +1,8 @@
 """What a loss is computed by, as a whole: which operation takes what from which, from the loss down to the parameters.
 
 No values are told, and nothing of the graph is kept. An operation that takes parameters is told by their names without
-the numbers in them, so that layers that repeat are told once, however many there are; any other one by the parameters
-that its first input comes from. What lays numbers out, copies, casts or drops them is looked through: whether it is
+the numbers in them, so that layers that repeat are told once, however many there are; any other one by the nearest
+parameters that it comes from. What lays numbers out, copies, casts or drops them is looked through: whether it is
 there depends on sizes and settings. It is looked at in the first few backward passes of each place in the code.
 """
 
@@ -33,10 +33,11 @@ _LEAF_NODE = "AccumulateGrad"
 
 
 class _Operation(NamedTuple):
-    """An operation as it is told: a word, and what it stands at."""
+    """An operation as it is told: a word, what it stands at, and how many operations lie between."""
 
     word: str
     at: str
+    far: int = 0
 
 
 class Flows:
@@ -129,11 +130,13 @@ class _Walk:
                 inputs += [(place, one) for one in self._sources(child, number)]
         held = sorted(set(held))
         word = name + told
+        far = 0
         if held:
             word, at = f"{word}{{{','.join(held)}}}", ",".join(held)
         else:
-            at = next((one.at for _, one in inputs if one.at), "")
-        self._operations[id(node)] = _Operation(word, at)
+            nearest = min((one for _, one in inputs if one.at), key=lambda one: one.far, default=_Operation("", "", -1))
+            at, far = nearest.at, nearest.far + 1
+        self._operations[id(node)] = _Operation(word, at, far)
         self._shapes.add(factors.shape_of(node))
         number = factors.of(node, name)
         found = self._edges.setdefault(at, set())

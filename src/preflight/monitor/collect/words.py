@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from .unpacking import runs_a_hook
@@ -32,7 +31,8 @@ _GIVEN: dict[str, tuple[str, ...]] = {
     "pos_weight": ("BinaryCrossEntropyWithLogits",),
 }
 _MASKED = ("attn_mask", "attn_bias", "bias")
-_END, _WHOLE = 1 << 64, (1 << 63) - 1
+_END = 1 << 64
+_known: dict[str, frozenset[str]] = {}
 
 
 def of(node: Any, name: str) -> str:
@@ -46,7 +46,7 @@ def of(node: Any, name: str) -> str:
         return ""
     if name == "Slice":
         return _slice(node)
-    saved = _saved(type(node))
+    saved = _saved(node)
     told = [*_along(node, saved), *_settings(node, name, saved)]
     if name == "Select":
         index = _signed(getattr(node, "_saved_index", None))
@@ -70,10 +70,13 @@ def part(node: Any, name: str, number: int) -> str:
     return f"#{number}" if few else ""
 
 
-@functools.lru_cache(maxsize=1024)
-def _saved(kind: Any) -> frozenset[str]:
-    """The names under which operations of a kind save something; torch has some hundred kinds."""
-    return frozenset(word.removeprefix("_saved_") for word in dir(kind) if word.startswith("_saved_"))
+def _saved(node: Any) -> frozenset[str]:
+    """The names under which operations of this kind save something; torch has some hundred kinds."""
+    kind = str(node.name())
+    if kind not in _known:
+        held = (word.removeprefix("_saved_") for word in dir(type(node)) if word.startswith("_saved_"))
+        _known[kind] = frozenset(held)
+    return _known[kind]
 
 
 def _slice(node: Any) -> str:
