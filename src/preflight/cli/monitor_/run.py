@@ -20,13 +20,14 @@ from preflight.cli.parts.recording import ProgramCommand, recording
     show_default=True,
     help="What is done at the first error: only say it; let every rank save its state; end the program.",
 )
+@click.option("--no-check", is_flag=True, help="Do not read the program's text beside, as preflight check does.")
 @telling
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> int:
     """Record a training program and watch it while it runs: what must hold, and since when it does not.
 
-    Alarms go to stderr. The exit code is the program's own; 1 where that is 0 and something was found that makes the
-    training wrong.
+    Alarms go to stderr; where the run shows no error, those go there that preflight check finds in the program's text.
+    The exit code is the program's own; 1 where that is 0 and something was found that makes the training wrong.
 
     With --on-violation stop, every rank sends itself SIGTERM at the end of the same iteration: the program's own
     handler runs where it has one, else it ends with 143. With checkpoint, every rank saves models, optimizers, schedules,
@@ -35,6 +36,7 @@ def command(context: click.Context, /, **given: Any) -> int:
     from preflight.cli.parts.live import EVERY, Live, closing, colored, remark, told_of
     from preflight.cli.parts.recording import Session
     from preflight.cli.parts.run_folder import leave
+    from preflight.cli.parts.text_beside import TextBeside
     from preflight.monitor.follow import Follower
     from preflight.monitor.live.control import Asking
     from preflight.monitor.outcome import report_of
@@ -46,8 +48,8 @@ def command(context: click.Context, /, **given: Any) -> int:
     asking = Asking(session.folder) if wanted != "warn" else None
     for one in told:
         one.run = str(session.folder)
+    text = TextBeside(() if given["no_check"] else session.command)
     live: list[Live] = []
-
     failed: list[Exception] = []
 
     def watch(process: subprocess.Popen[bytes]) -> None:
@@ -65,11 +67,16 @@ def command(context: click.Context, /, **given: Any) -> int:
                 process.wait(EVERY)
             except subprocess.TimeoutExpired:
                 live[0].look()
+                text.look(live[0].alarmed)
                 continue
             break
         live[0].look(ended=True)
 
-    code = session.go(watch)
+    try:
+        code = session.go(watch)
+        text.close(any(one.alarmed for one in live))
+    finally:
+        text.drop()
     if asking is not None and (said := asking.close()) is not None:
         remark(said)
     for problem in [problem for one in live for problem in one.close()]:
@@ -80,7 +87,7 @@ def command(context: click.Context, /, **given: Any) -> int:
     if nothing is not None or failed:
         return code
     live[0].follower.folder.refresh()
-    report = report_of(live[0].follower, session.invariants, "monitor run")
+    report = text.added_to(report_of(live[0].follower, session.invariants, "monitor run"))
     unsealed = session.seal()
     if unsealed is not None:
         remark(f"the trace is not sealed: {unsealed}")

@@ -40,6 +40,8 @@ class Live:
         self._asking = asking
         self._wanted: str | None = wanted
         self._known: set[tuple[int, int]] = set()
+        self.alarmed = False
+        """Whether an error was told."""
 
     def look(self, ended: bool = False) -> None:
         """Judge what has come and tell of alarms that are new."""
@@ -63,6 +65,7 @@ class Live:
     def _alarm(self, group: Sequence[Violation]) -> None:
         rest = f"preflight monitor check {shlex.quote(str(self.follower.folder.path))} --verbose"
         write(alarm_text(len(self._known), group, self._color, rest))
+        self.alarmed = self.alarmed or any(one.decides for one in group)
         for one in self._told:
             one.tell(group)
         if self._asking is not None and any(one.decides for one in group):

@@ -1,0 +1,68 @@
+"""What is read in a program's text while it runs is told where the run itself shows no error."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from .programs import NEVER_CLEARED, PLAIN, preflight
+
+pytestmark = pytest.mark.torch
+
+MAXIMISED = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+encoder, decoder = nn.Linear(6, 4), nn.Linear(2, 6)
+optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-3)
+for _ in range(12):
+    x = torch.randn(8, 6)
+    mu, logvar = encoder(x).chunk(2, dim=1)
+    z = mu + torch.randn_like(mu) * (0.5 * logvar).exp()
+    divergence = -0.5 * (1 + logvar - mu.pow(2) - logvar.exp()).sum(1).mean()
+    loss = nn.functional.mse_loss(decoder(z), x) - 0.1 * divergence
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print("done")
+"""
+
+
+def run(folder: Path, text: str, *options: str) -> tuple[int, str]:
+    (folder / "train.py").write_text(text)
+    done = preflight("monitor", "run", "-o", "trace", *options, "--", sys.executable, "train.py", cwd=folder)
+    return done.returncode, done.stderr
+
+
+def test_an_error_that_only_the_text_shows_is_told_and_decides(tmp_path: Path) -> None:
+    code, said = run(tmp_path, MAXIMISED)
+    assert code == 1
+    line = 1 + next(at for at, written in enumerate(MAXIMISED.splitlines()) if "divergence = " in written)
+    assert f"preflight monitor: in the text, train.py:{line}:" in said
+    assert "(divergence-maximised)" in said
+    assert "NO-GO  1 error" in said
+    assert "alarm" not in said
+
+
+def test_nothing_is_read_where_that_is_not_wanted(tmp_path: Path) -> None:
+    code, said = run(tmp_path, MAXIMISED, "--no-check")
+    assert code == 0
+    assert "in the text" not in said
+    assert "preflight monitor: GO" in said
+
+
+def test_what_the_run_shows_itself_is_not_told_of_the_text_again(tmp_path: Path) -> None:
+    code, said = run(tmp_path, NEVER_CLEARED)
+    assert code == 1
+    assert said.count("preflight monitor: alarm") == 1
+    assert "in the text" not in said
+    assert "NO-GO  1 error" in said
+
+
+@pytest.mark.parametrize("text", [PLAIN, "import this_is_not_there\n", "print('no training')\n"])
+def test_a_text_without_an_error_changes_nothing(tmp_path: Path, text: str) -> None:
+    code, said = run(tmp_path, text)
+    assert "in the text" not in said
+    assert code == ("this_is_not_there" in text)
