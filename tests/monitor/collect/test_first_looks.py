@@ -67,6 +67,34 @@ def test_the_range_of_targets_is_told_for_losses_that_keep_them() -> None:
     assert told(functional.mse_loss(scores(), labels) + functional.mse_loss(scores().exp(), labels)) == {}
 
 
+def summed(loss: Any) -> list[float | None]:
+    with recorded() as kept:
+        loss.backward()
+    return [value for _, value in numbers(kept, "targets.sums")]
+
+
+def test_how_many_samples_have_probabilities_that_add_up_to_more_than_one_is_told_of_a_cross_entropy() -> None:
+    scores = torch.randn(4, 3, requires_grad=True)
+    several = torch.tensor([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+    assert summed(functional.cross_entropy(scores, several)) == [0.5]
+    assert summed(functional.cross_entropy(scores, several) / 2) == [0.5]
+    assert summed(functional.cross_entropy(scores, several, weight=torch.ones(3))) == [0.5]
+    assert summed(functional.cross_entropy(scores, several, label_smoothing=0.1)) == [0.5]
+    assert summed(functional.cross_entropy(scores, scores.detach().softmax(-1))) == [0.0]
+    assert summed(functional.cross_entropy(scores, 7 * several)) == [0.0]  # weights, and no probabilities
+    assert summed(functional.cross_entropy(scores[0], several[0])) == [1.0]
+    positions = several[..., None].expand(4, 3, 2)
+    assert summed(functional.cross_entropy(scores[..., None].expand(4, 3, 2), positions)) == [0.5]
+
+
+def test_what_a_program_weighs_and_adds_up_by_itself_is_not_taken_for_probabilities() -> None:
+    scores, mask = torch.randn(4, 3, requires_grad=True), torch.ones(4, 3)
+    said = scores.log_softmax(-1)
+    assert summed(-(said * mask).sum() / mask.sum()) == []
+    assert summed(-(scores.log_softmax(-1) * mask).sum(1).mean()) == []
+    assert summed(functional.cross_entropy(scores, torch.tensor([0, 1, 2, 0]))) == []
+
+
 @pytest.mark.parametrize(
     ("labels", "blank", "share"),
     [

@@ -1,6 +1,7 @@
 """Between which numbers the targets of a loss lie, in the first passes of each place in the code, and where they come from.
 
-Of the labels of a CTC loss it is told instead which share of them is its blank.
+Of the labels of a CTC loss it is told instead which share of them is its blank, and of the probabilities that a cross
+entropy compares with, for how many samples these add up to more than one.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 from . import draws
@@ -27,6 +29,7 @@ LOSSES = ("MseLoss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropyWithLogits"
 OUTSIDE = "targets.outside"
 NAMES = ("targets.low", "targets.high", "targets.below", OUTSIDE)
 CTC, BLANK = "CtcLoss", "targets.blank"
+CROSS_ENTROPY, SUMS = "CrossEntropy", "targets.sums"
 _MARGIN = 0.01
 _TINY = 1e-30
 _MOST_NODES = 24
@@ -56,11 +59,17 @@ class Ranges:
         nodes = list(_losses(root))
         several = Counter(name for _, name in nodes)
         for node, name in nodes:
+            if several[name] > 1:
+                continue
             if name == CTC:
-                if several[name] == 1 and recorder.wants(BLANK):
+                if recorder.wants(BLANK):
                     self._tell_blank(node, f"{from_program(entry.place)}#{name}")
                 continue
-            target = _target(node) if several[name] == 1 and recorder.wants(OUTSIDE) else None
+            if name == CROSS_ENTROPY:
+                if recorder.wants(OUTSIDE):
+                    self._tell_sums(node, f"{from_program(entry.place)}#{name}")
+                continue
+            target = _target(node, "target") if recorder.wants(OUTSIDE) else None
             if target is not None:
                 self._tell(target, f"{from_program(entry.place)}#{name}")
 
@@ -81,6 +90,22 @@ class Ranges:
             return [("scalar", (*head, name, subject, value)) for name, value in zip(NAMES, found, strict=True)]
 
         recorder.later(Pending([told], lambda read: read[0]), rows)
+
+    def _tell_sums(self, node: Any, subject: str) -> None:
+        """Tell for which share of the samples the targets of a cross entropy, all between 0 and 1, add up to more than 1."""
+        torch, target = self.recorder.torch, _target(node, "other")
+        if target is None:
+            return
+        with Outside(torch):
+            rows = target.detach().float().sum(1 if target.dim() > 1 else 0)
+            between = (target.amin() >= -_MARGIN) & (target.amax() <= 1 + _MARGIN)
+            told = to_host(torch, ((rows > 1 + _MARGIN) & between).float().mean().reshape(1))
+        head = self.recorder.head()
+
+        def tell(read: list[float]) -> list[tuple[str, tuple[Any, ...]]]:
+            return [("scalar", (*head, SUMS, subject, read[0]))]
+
+        self.recorder.later(Pending([told], lambda read: read[0]), tell)
 
     def _tell_blank(self, node: Any, subject: str) -> None:
         """Tell which share of the labels of a CTC loss is its blank; padding behind the labels does not count."""
@@ -122,12 +147,12 @@ def _labels(node: Any) -> tuple[Any, Any, int] | None:
     return (labels, lengths, int(blank)) if 0 < labels.numel() <= _MOST_NUMBERS else None
 
 
-def _target(node: Any) -> Any:
-    """What a loss compares with, where it can be read and is not too much."""
-    if runs_a_hook(node, "target"):
+def _target(node: Any, name: str) -> Any:
+    """What a loss compares with and keeps under a name, where it can be read and is not too much."""
+    if runs_a_hook(node, name):
         return None
     try:
-        target = node._saved_target
+        target = getattr(node, f"_saved_{name}")
     except (AttributeError, RuntimeError):
         return None
     if target is None or not simple(target) or target.device.type not in DEVICES or not target.is_floating_point():
@@ -142,8 +167,33 @@ def _losses(root: Any) -> Iterator[tuple[Any, str]]:
         name = name_of(node)
         if name in LOSSES or name == CTC:
             yield node, name
+        elif name == "Div" and (product := _weighed(node)) is not None:
+            yield product, CROSS_ENTROPY
         elif not name.startswith(WEIGHTS):
             for below, _ in node.next_functions:
                 if below is not None and id(below) not in seen and len(nodes) < _MOST_NODES:
                     seen.add(id(below))
                     nodes.append(below)
+
+
+def _weighed(node: Any) -> Any:
+    """Where logarithms of probabilities meet their targets, below the mean over the samples that ``cross_entropy`` computes.
+
+    The mean of a program's own over what a mask picks out divides by a tensor, and one over rows is taken of their sums.
+    """
+    if len(node.next_functions) != 1:
+        return None  # divided by a tensor, whose saved value is not to be asked for
+    samples: Any = getattr(node, "_saved_other", None)
+    shape: Any = ()
+    for name in ("Neg", "Sum", "Mul"):
+        node = next((below for below, _ in node.next_functions), None)
+        if node is None or name_of(node) != name or hasattr(node, "_saved_dim"):
+            return None
+        shape = getattr(node, "_saved_self_sym_sizes", shape)
+    scores, constant = (below for below, _ in node.next_functions)
+    if scores is not None and constant is None and name_of(scores) == "Mul":  # classes have weights, which come last
+        node = scores
+        scores, constant = (below for below, _ in node.next_functions)
+    if constant is not None or scores is None or name_of(scores) != "LogSoftmax" or not isinstance(samples, int):
+        return None
+    return node if shape and samples * shape[1 if len(shape) > 1 else 0] == prod(shape) else None
