@@ -67,3 +67,18 @@ def shared(told: bool) -> list[Window]:
 def test_an_optimizer_of_networks_that_others_have_too_uses_what_its_pass_left() -> None:
     assert not broken(shared(told=True))
     assert not broken(shared(told=False))
+
+
+def test_a_network_that_feeds_another_one_and_is_called_once_more_for_the_same_loss_is_reached_through_it() -> None:
+    mini = Mini({"judge.weight": {}, "maker.weight": {"optimizer": 1}})
+    windows = []
+    for number in range(4):
+        thrown = [("thrown", {"maker.weight": 0.9 + number}, {"optimizer": 1})] if number else []
+        cleared = (*thrown, "zero_grad optimizer0:Adam", "zero_grad optimizer1:Adam")
+        passes = ("forward maker", "forward judge", "forward maker")
+        made = mini.window(*passes, *cleared, "backward", "step optimizer0:Adam")
+        for call in made.named("forward"):
+            row = {"object": call.object, "position": "in0", "requires_grad": call.object == "judge", "call": call.q}
+            made.tensors += [one._replace(i=made.iteration) for one in mini.window(("tensor", row)).tensors]
+        windows.append(made)
+    assert not broken(windows)

@@ -23,6 +23,7 @@ class PassesHaveAnEnd(Relation):
     A network that a further optimizer holds too, as one for an auxiliary loss of both, is that one's own as well.
     Passes whose inputs may have been given by name, which is not seen, are left out, and so are those with weights that
     were computed, as in meta-learning, through which the gradients go on.
+    A network that feeds the optimizer's own is reached through it, also where the same loss calls it once more.
     A network that is compared with others on the same data, and leaves gradients of it behind, looks the same: a leak that
     does no harm.
     """
@@ -40,7 +41,8 @@ class PassesHaveAnEnd(Relation):
 
     def __init__(self) -> None:
         self._fed: dict[str, bool] = {}  # since the last step of its optimizer: whether an input took a gradient
-        self._passed: dict[str, tuple[Call, bool]] = {}
+        self._first: dict[str, int] = {}  # the first of the forward passes that were not passed back yet
+        self._passed: dict[str, tuple[Call, bool, int]] = {}  # the backward pass, whether fed, and that first one
         self._other: set[str] = set()  # roots for which another optimizer has stepped on such a pass
         self._used: dict[int, float | None] = {}
         self._late: list[State] = []  # the gradients that the last steps used, which stand above these
@@ -82,14 +84,19 @@ class PassesHaveAnEnd(Relation):
             elif event.name == "forward":
                 root = event.object.partition(".")[0]
                 self._at[root] = event.q
+                self._first.setdefault(root, event.q)
                 args = event.args or {}
                 unseen = args.get("by_name", False) or args.get("computed", False)
                 self._fed[root] = self._fed.get(root, False) or unseen or any(inputs[event.q] or (True,))
             elif event.name == "backward":
                 for root, fed in self._fed.items():
                     before = self._passed.get(root)
-                    self._passed[root] = event, fed or (before is not None and before[1])
+                    first = self._first.get(root, event.q)
+                    if before is not None:
+                        fed, first = fed or before[1], min(first, before[2])
+                    self._passed[root] = event, fed, first
                 self._fed.clear()
+                self._first.clear()
             else:
                 self._stepped(event, window)
 
@@ -109,14 +116,16 @@ class PassesHaveAnEnd(Relation):
             self._fed.clear()
             return
         last = max((self._at.get(root, -1) for root in own), default=-1)
+        led = any(self._passed[root][1] for root in own if root in self._passed)  # something before it takes gradients
         for root in list(self._passed):
             if root in own:
                 self._passed.pop(root)
                 self._other.discard(root)
-            elif self._at.get(root, -1) > last:  # what comes before the optimizer's own is led there by its own loss
-                self._other.add(root)
+            elif self._at.get(root, -1) > last and not (led and self._passed[root][2] < last):
+                self._other.add(root)  # what comes before the optimizer's own is led there by its own loss
         for root in own:
             self._fed.pop(root, None)
+            self._first.pop(root, None)
         self._unknown = (self._unknown | own) - self._told
         self._told -= own
 
