@@ -95,6 +95,13 @@ def test_what_a_program_weighs_and_adds_up_by_itself_is_not_taken_for_probabilit
     assert summed(functional.cross_entropy(scores, torch.tensor([0, 1, 2, 0]))) == []
 
 
+def test_probabilities_are_not_added_up_where_no_invariant_asks() -> None:
+    scores = torch.randn(4, 3, requires_grad=True)
+    with recorded(needs=("backward", "scalar", "targets.outside")) as kept:
+        functional.cross_entropy(scores, torch.ones(4, 3)).backward()
+    assert not numbers(kept, "targets.sums")
+
+
 @pytest.mark.parametrize(
     ("labels", "blank", "share"),
     [

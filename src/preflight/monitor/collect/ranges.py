@@ -66,7 +66,7 @@ class Ranges:
                     self._tell_blank(node, f"{from_program(entry.place)}#{name}")
                 continue
             if name == CROSS_ENTROPY:
-                if recorder.wants(OUTSIDE):
+                if recorder.wants(SUMS):
                     self._tell_sums(node, f"{from_program(entry.place)}#{name}")
                 continue
             target = _target(node, "target") if recorder.wants(OUTSIDE) else None

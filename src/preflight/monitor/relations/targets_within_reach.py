@@ -10,7 +10,6 @@ from preflight.monitor.views.tails import Tail
 from preflight.monitor.window import Call, Number, Window
 
 _SHARE = "targets.outside"
-_SUMS = "targets.sums"
 _LOW, _HIGH, _BELOW = "targets.low", "targets.high", "targets.below"
 _BINARY = "BinaryCrossEntropyWithLogits"
 _SOME = 0.1
@@ -32,12 +31,9 @@ class TargetsWithinReach(Relation):
     ``binary_cross_entropy_with_logits`` computes a number for any targets: with labels of minus one and one, of classes or
     of bytes it has no floor, and the loss sinks below zero. A network that ends in a sigmoid can never say a number below
     0 or above 1: where the data was normalised to minus one and one, half of it is out of reach.
-    Probabilities of classes that exclude each other add up to one: where those of a sample are more, as marks of several
-    classes are, ``cross_entropy`` lets the classes that all belong to a sample compete for it.
     Judged in the first backward passes of each place in the code. For losses that compare numbers, a tenth of the targets
     must lie outside of what a sigmoid gives, or those below 0 must have a quarter of the squares of all, as no noise around
-    what is not negative has; and the activation must be the last operation but for reshaping. Of probabilities a tenth of the
-    samples must have more than one, and none may lie above 1, so that no weights are taken for them.
+    what is not negative has; and the activation must be the last operation but for reshaping.
     """
 
     name = "targets-within-reach"
@@ -45,7 +41,7 @@ class TargetsWithinReach(Relation):
     wakes = frozenset({"backward"})
     repeats = 2
     looks = frozenset({"backward"})
-    reads = frozenset({f"scalar {_SHARE}", f"scalar {_SUMS}"})
+    reads = frozenset({f"scalar {_SHARE}"})
     whole = False
     priority = 4
     cause = "labels or data are scaled to other numbers than the loss or the last activation is made for"
@@ -61,11 +57,10 @@ class TargetsWithinReach(Relation):
             if told:
                 self._tails[call.place] = Tail(told)
         for number in window.numbers:
-            if number.name in (_SHARE, _SUMS) and number.value is not None:
+            if number.name == _SHARE and number.value is not None:
                 begun = next((one for one in reversed(passes) if one.q < number.q), None)
                 if begun is not None:
-                    summed = number.name == _SUMS
-                    yield _of_sums(number.value, begun) if summed else self._judge(number, begun, window)
+                    yield self._judge(number, begun, window)
 
     def _judge(self, number: Number, call: Call, window: Window) -> Example:
         loss = number.object.rpartition("#")[2]
@@ -111,32 +106,12 @@ class TargetsWithinReach(Relation):
         yield _run(("MseLoss", "View", "Sigmoid", "Addmm"), 0.0, 1.0, 0.0)
         yield _run(("MseLoss", "View", "Relu", "Addmm"), -0.4, 9.0, 0.9, 0.02)  # measured with noise
         yield _run(("MseLoss", "Add", "Relu", "Addmm"), -3.0, 3.0, 0.8, 0.5)  # with an offset of its own
-        yield _summed(0.0)
-        yield _summed(0.05)  # a few samples with two labels
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run((_BINARY, "Addmm"), -1.0, 1.0, 0.5)
         yield _run(("MseLoss", "View", "Sigmoid", "Addmm"), -1.0, 1.0, 0.5)
         yield _run(("MseLoss", "View", "Relu", "Addmm"), -3.0, 3.0, 0.8, 0.5)
-        yield _summed(0.6)
-
-
-def _of_sums(share: float, call: Call) -> Example:
-    """What is said of the probabilities that a cross entropy compares with."""
-    wrong = share >= _SOME
-    return Example(
-        (),
-        not wrong,
-        {"loss": "CrossEntropy"},
-        variables=("cross_entropy",) if wrong else (),
-        expected="probabilities of classes that add up to 1" if wrong else None,
-        seen=f"targets that add up to more than 1 for {share:.0%} of the samples" if wrong else None,
-        call=call,
-        detail="cross_entropy is given marks of several classes for one sample, and takes them for probabilities"
-        if wrong
-        else "",
-    )
 
 
 def _run(names: tuple[str, ...], low: float, high: float, share: float, below: float = 0.0) -> list[Window]:
@@ -145,7 +120,3 @@ def _run(names: tuple[str, ...], low: float, high: float, share: float, below: f
     told = zip((_LOW, _HIGH, _BELOW, _SHARE), (low, high, below, share), strict=True)
     rows = [("scalar", name, f"train.py:9#{names[0]}", value) for name, value in told]
     return [Mini({"model.weight": {}}).window(("backward", {"args": {"tail": tail}}), *rows)]
-
-
-def _summed(share: float) -> list[Window]:
-    return [Mini({"model.weight": {}}).window("backward", ("scalar", _SUMS, "train.py:9#CrossEntropy", share))]
