@@ -85,3 +85,43 @@ def test_classes_of_a_loss(scores: Callable[[Any], Any], word: list[tuple[str, f
 def test_nothing_is_told_where_it_is_not_wanted_or_not_looked_at(settings: dict[str, Any]) -> None:
     model = Between(nn.GRU(3, 6, bidirectional=True, batch_first=True), lambda h: h.view(5, -1), nn.Linear(12, 2))
     assert told(lambda: model(torch.randn(5, 4, 3)), **settings) == []
+
+
+def sequences(read: Callable[[Any], Any], **settings: Any) -> list[tuple[str, float]]:
+    model = Between(nn.Identity(), read, nn.GRU(3, 6, **settings))
+    given = torch.randn(20, 4, 3)
+    return [
+        *told(lambda: model(torch.randn(5, 4, 3))[0]),
+        *told(lambda: model(given[5:10])[0]),
+        *told(lambda: Between(nn.Embedding(9, 3), read, nn.GRU(3, 6, **settings))(torch.randint(9, (5, 4)))[0]),
+    ]
+
+
+def test_steps_and_samples_that_change_their_sizes_alone_are_torn_apart() -> None:
+    assert sequences(lambda x: x.reshape(4, 5, 3)) == [("steps#5x4x3#4x5x3", 1.0)] * 3
+    assert sequences(lambda x: x.reshape(4, 5, 3), batch_first=True) == [("steps#5x4x3#4x5x3", 1.0)] * 3
+    for read in (lambda x: x.transpose(0, 1), lambda x: x.transpose(0, 1).contiguous(), lambda x: x.view(10, 2, 3)):
+        assert sequences(read) == []
+    assert sequences(lambda x: x.contiguous(), batch_first=True) == []
+
+
+def attended(cut: Callable[[Any], Any], written: bool, length: int = 5) -> list[tuple[str, float]]:
+    layer = nn.Linear(8, 24)
+
+    def run() -> Any:
+        query, key, value = (cut(one) for one in layer(torch.randn(3, length, 8)).chunk(3, -1))
+        if not written:
+            return nn.functional.scaled_dot_product_attention(query, key, value)
+        return (query * 0.7 @ key.transpose(-2, -1)).softmax(-1) @ value
+
+    return told(run)
+
+
+@pytest.mark.parametrize("written", [False, True], ids=["fused", "written out"])
+def test_positions_are_torn_apart_by_heads_that_are_cut_across_them(written: bool) -> None:
+    assert attended(lambda x: x.reshape(3, 2, 5, 4), written) == [("heads#3x5x8#3x2x5x4", 1.0)]
+    assert attended(lambda x: x.reshape(3, 5, 2, 4).transpose(1, 2), written) == [("heads#3x5x8#3x5x2x4", 0.0)]
+    assert attended(lambda x: x.reshape(3, 5, 2, 4).permute(0, 2, 1, 3), written) == []
+    assert attended(lambda x: x.reshape(3, 2, 2, 4), written, length=2) == []  # as many heads as positions
+    assert attended(lambda x: x.reshape(3, 2, 1, 4), written, length=1) == []
+    assert attended(lambda x: x, written) == []

@@ -114,7 +114,7 @@ class Graph:
                 inputs = _children_of(self.nodes[place], 2)
                 product = place
             elif name in SOFTMAX:
-                product = self._product(place)
+                product = self.product(place)
                 inputs = _children_of(self.nodes[product], None)[-2:] if product >= 0 else []
             else:
                 continue
@@ -132,7 +132,7 @@ class Graph:
         told = None
         for place, _ in islice(self.named(*SOFTMAX), _MOST_WRITTEN):
             result = self.held(place, "_saved_result")
-            product = self._product(place, ("Permute", "Transpose"))
+            product = self.product(place, ("Permute", "Transpose"))
             if result is None or result.dim() < 3 or product < 0 or self.names[product] == "Mm":
                 continue
             as_many = result.shape[-1] == result.shape[-2] > 1
@@ -197,7 +197,7 @@ class Graph:
     def _reached(self, child: Any, product: int, reach: list[bool]) -> bool:
         return any(reach[one] and self.nodes[one] is child for one in self.below[product])
 
-    def _product(self, place: int, more: tuple[str, ...] = ()) -> int:
+    def product(self, place: int, more: tuple[str, ...] = ()) -> int:
         """The product of queries and keys that a softmax goes over, -1 where there is none."""
         return next((one for one in self._to_product(place, more) if self.names[one] in _PRODUCTS), -1)
 

@@ -119,7 +119,7 @@ class Forwards:
             if self.reruns is not None and isinstance(module, self.modal.dropout) and self._incomplete():
                 self.reruns.first(module, args)
             if self.views is not None:
-                self.views.look(part.name, args)
+                self.views.look(part.name, args, module)
         except Exception as error:
             recorder.trouble("forward", error)
         thread.busy = False

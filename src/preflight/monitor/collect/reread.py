@@ -9,17 +9,19 @@ a model that is trained, in detailed iterations, and what ``cross_entropy`` is g
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from .bounded import BoundedLooks
 from .functionals import watch
-from .graph import name_of
+from .graph import Graph, name_of
+from .heads import heads
 from .patching import Patches
 from .recorder import Recorder
 
 NAME = "views.torn"
-SAMPLES, CHANNELS, CLASSES = "samples", "channels", "classes"
+SAMPLES, CHANNELS, CLASSES, HEADS, STEPS = "samples", "channels", "classes", "heads", "steps"
 _MOST_LOOKS = 3  # of one reading at one place
 _MOST_KNOWN = 512
 _MOST_NODES = 6
@@ -40,6 +42,7 @@ class Views:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.samples = 0  # how many the model that is trained was given
+        self._input: weakref.ref[Any] | None = None  # and in which tensor
         self._looks = BoundedLooks(_MOST_LOOKS, _MOST_KNOWN)
 
     def install(self, patches: Patches) -> None:
@@ -53,12 +56,21 @@ class Views:
         one: Any = args[0] if args else None
         told = module.training and isinstance(one, tensor) and one.dim() > 1 and self.recorder.torch.is_grad_enabled()
         self.samples = one.shape[0] if told else 0
+        self._input = weakref.ref(one) if told else None
 
-    def look(self, name: str, args: Any) -> None:
+    def heads(self, graph: Graph) -> None:
+        """Look at the attentions of a loss."""
+        if self.recorder.wants(NAME):
+            for before, after, torn in heads(graph):
+                self._tell("attention", HEADS, before, after, torn)
+
+    def look(self, name: str, args: Any, module: Any = None) -> None:
         """A part of it is."""
         one: Any = args[0] if args else None
         if not self.samples or type(one) is not self.recorder.torch.Tensor or not one._is_view():
             return
+        if isinstance(getattr(module, "batch_first", None), bool):
+            self._sequence(name, one)
         made = _made(one)
         if made is None:
             return
@@ -67,6 +79,21 @@ class Views:
             self._tell(name, SAMPLES, before, after, after[0] == self.samples)
         elif _over_places(before, after) and _second(made.grad_fn):
             self._tell(name, CHANNELS, before, after, after[-1] == before[1])
+
+    def _sequence(self, name: str, one: Any) -> None:
+        """A layer that reads sequences is given a view: whether samples and steps have only changed their sizes."""
+        given = self._input() if self._input is not None else None
+        made = one._base
+        if given is not None and made is (given._base if given._is_view() else given):
+            made = given if given.numel() == one.numel() and given.data_ptr() == one.data_ptr() else None
+        elif made is None or made.grad_fn is None:
+            return
+        if made is None or one.dim() != 3 or made.dim() != 3 or not (one.is_contiguous() and made.is_contiguous()):
+            return
+        first, second, width = made.shape
+        apart = first != second and min(first, second) > 1 and self.samples in (first, second)
+        if apart and tuple(one.shape) == (second, first, width):
+            self._tell(name, STEPS, made.shape, one.shape, True)
 
     def _scored(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         one: Any = kwargs.get("input", args[0] if args else None)

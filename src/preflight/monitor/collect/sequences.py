@@ -8,7 +8,7 @@ would run them, and behind them may stand a whole forward pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -75,6 +75,7 @@ class Sequences:
         self.torch = torch
         self._looks = BoundedLooks(_MOST_LOOKS, _MOST_PLACES)
         self.hooks = Hooks(torch)
+        self.seen: Callable[[Graph], None] = lambda graph: None  # is shown each graph that is looked at
 
     @property
     def packed(self) -> bool:
@@ -97,6 +98,7 @@ class Sequences:
         if self.packed or getattr(loss, "grad_fn", None) is None or impossible(self.torch):
             return None
         graph = Graph(loss.grad_fn)
+        self.seen(graph)
         targets = list(islice(_targets(graph), _MOST))
         tables = list(islice(_tables(graph), _MOST))
         if not targets:

@@ -79,6 +79,7 @@ class Session:
         views = Views(recorder)
         if recorder.wants(reread.NAME):
             self.forwards.views = views
+            sequences.seen = views.heads
         terms = Terms(recorder, self.variables)
         schedules = Schedules(recorder, optimizers)
         modes = Modes(recorder, self.names)

@@ -13,6 +13,8 @@ _AXES = {
     "samples": "the samples, which lie in its second axis, each in a row of its own",
     "channels": "the channels, which lie in its second axis, in the last one",
     "classes": "the classes, which lie in its last axis, in the second one",
+    "heads": "the positions, which lie in its second axis, there still, and exchanged with the heads afterwards",
+    "steps": "the first two axes exchanged, not read with each other's size",
 }
 
 
@@ -22,12 +24,15 @@ class ViewsKeepAxes(Relation):
     ``view`` and ``reshape`` exchange no axes: they only say anew where a row ends. The last hidden states of a recurrent
     layer lie layers first, and ``h.view(batch, -1)`` gives each sample the state of others. The output of a convolution
     lies channels first, and ``x.view(batch, -1, channels)`` puts neighbours of one channel in the place of the channels of
-    one pixel. All sizes fit, and the loss falls to what can be learnt from the mixture.
+    one pixel. ``q.view(batch, heads, length, -1)`` of what a linear layer gave makes each head a stretch of positions, and
+    ``x.view(length, batch, -1)`` before a layer that reads sequences mixes the steps of several samples. All sizes fit, and the loss falls to what can be learnt from the mixture.
     Judged is what goes into the parts of a model that is trained, and into ``cross_entropy``, where it is a view of a whole
     tensor that lies in one piece. It is broken where the first axis has as many rows as the model was given samples while
     these were the second axis of what was made; where the last axis has as many as a convolution has channels, behind an
     axis for all places or in the rows of a loss; and where the classes of a loss are the last axis of what a linear layer
-    gave.
+    gave; where queries or keys with an axis for heads were read from what has positions before features, with no exchange of
+    axes in between; and where a layer that reads sequences is given the whole of a tensor with the sizes of its first two
+    axes exchanged, one of them that of the samples.
     """
 
     name = "views-keep-axes"
@@ -65,12 +70,15 @@ class ViewsKeepAxes(Relation):
         yield _read("model.head#samples#2x8x24#16x24", 0.0)
         yield _read("model.head#channels#8x6x7x7#8x6x49", 0.0)
         yield _read("cross_entropy#classes#8x105#8x7x15", 0.0)
+        yield _read("attention#heads#8x12x32#8x12x4x8", 0.0)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _read("model.head#samples#2x8x24#8x48", 1.0)
         yield _read("model.head#channels#8x6x7x7#8x49x6", 1.0)
         yield _read("cross_entropy#classes#120x7#8x7x15", 1.0)
+        yield _read("attention#heads#8x12x32#8x4x12x8", 1.0)
+        yield _read("model.lstm#steps#16x9x5#9x16x5", 1.0)
 
 
 def _read(subject: str, torn: float) -> list[Window]:
