@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.torch
 data = torch.utils.data
 
 
-def single(labels: list[int]) -> list[int | None]:
+def single(labels: list[int], word: str = "single") -> list[Any]:
     """The label that each batch of four is told to hold alone, where the first iteration is recorded in detail."""
     model = torch.nn.Linear(3, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -25,7 +26,7 @@ def single(labels: list[int]) -> list[int | None]:
             optimizer.zero_grad()
             model(inputs).square().sum().backward()
             optimizer.step()
-    told = [(row["result"] or {}).get("single", {}) for row in kept.calls("fetch") if row["error"] is None]
+    told = [(row["result"] or {}).get(word, {}) for row in kept.calls("fetch") if row["error"] is None]
     return [one.get("1") for one in told]
 
 
@@ -35,3 +36,10 @@ def test_labels_are_looked_at_outside_of_detailed_iterations_until_a_batch_mixes
 
 def test_a_loader_that_mixes_them_from_the_start_is_not_looked_at() -> None:
     assert single([0, 1] * 2 + [1] * 8) == [None] * 3
+
+
+def test_labels_that_lie_class_after_class_are_told_with_the_first_and_the_last_one() -> None:
+    labels = [0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 3, 3, 3, 3]
+    assert single(labels, "rising") == [[0, 1], [1, 2], None, None, None]
+    assert single([0, 0, 2, 2], "rising") == [None]  # one is left out
+    assert single([0, 1, 2, 3], "rising") == [None]  # numbers of samples

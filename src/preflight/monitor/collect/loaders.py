@@ -165,17 +165,22 @@ class Loaders:
         detail = self.recorder.detail
         if not detail and not self._single_left.get(loader):
             return None
-        single = self._single(found)
+        single, rising = self._labels(found)
         left = self._single_left.get(loader, _MOST_SINGLE) - 1
-        self._single_left[loader] = max(left, 0) if single else 0
+        self._single_left[loader] = max(left, 0) if single or rising else 0
         same = alike(self.recorder.torch, found) if detail and self.recorder.wants("alike") else None
         told: dict[str, Any] = {"alike": same} if same is not None else {}
-        return {**told, "single": single} if single else told or None
+        told.update({"single": single} if single else {})
+        told.update({"rising": rising} if rising else {})
+        return told or None
 
-    def _single(self, found: list[Any]) -> dict[str, Any]:
-        """Which tensors of a batch are lists of labels that are all the same, and of which label."""
+    def _labels(self, found: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Which tensors of a batch are lists of labels that are all the same, and which lie class after class.
+
+        Of the first is told which label that is; of the others the first and the last one.
+        """
         kinds = (self.recorder.torch.int64, self.recorder.torch.int32)
-        single = {}
+        single, rising = {}, {}
         for position, tensor in enumerate(found):
             if tensor.dtype not in kinds or tensor.dim() != 1 or not 1 < tensor.numel() <= _MOST_LABELS:
                 continue
@@ -183,7 +188,9 @@ class Loaders:
                 values = tensor.tolist()
                 if values.count(values[0]) == len(values):
                     single[str(position)] = values[0]
-        return single
+                elif values[0] < values[-1] < values[0] + len(values) // 2 and class_after_class(values):
+                    rising[str(position)] = [values[0], values[-1]]
+        return single, rising
 
     # -- workers: what they draw from is told to this process through a page of memory that a fork shares
 
@@ -207,3 +214,8 @@ class Loaders:
         recorder.becomes_worker()
         tell_of(recorder, self._seats_now, self._loops_begun <= _TOLD_LOOPS)
         return None
+
+
+def class_after_class(values: list[int]) -> bool:
+    """Whether labels lie in order, with none left out between the first and the last one."""
+    return all(0 <= after - before <= 1 for before, after in itertools.pairwise(values))

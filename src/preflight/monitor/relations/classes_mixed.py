@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from preflight.monitor.mini import Mini
@@ -12,6 +12,29 @@ from preflight.monitor.window import Window
 
 _FEWEST = 8
 _ROW = 2
+_RISING = 3
+"""Batches in a row whose labels lie in order, from the first class on, and as many classes in them."""
+
+
+class _Rising:
+    """How far the labels of a loader lie class after class."""
+
+    def __init__(self) -> None:
+        self.last: int | None = None
+        self.batches = 0
+        self.mixed = 0
+
+    def see(self, first: int, last: int) -> bool:
+        """Take in a batch in which labels lie in order; return whether there were enough of them."""
+        if self.last is None or not self.last <= first <= self.last + 1:
+            self.batches = self.mixed = 0
+            if first != 0:  # it may be anything that is counted
+                self.last = None
+                return False
+        self.last = last
+        self.batches += 1
+        self.mixed += first < last
+        return self.batches >= _RISING and self.mixed >= _ROW and last + 1 >= _RISING
 
 
 class ClassesMixed(Relation):
@@ -21,6 +44,9 @@ class ClassesMixed(Relation):
     Judged are loaders with a sequential order whose batches are pairs of inputs and whole numbers, one for each of at
     least eight samples: broken where two batches in a row hold a single label, and two hold another one. Of other batches
     the last tensor is taken for labels where it holds a whole number for each sample, and these are 0 and 1.
+    Where a batch holds the end of one class and the beginning of the next, it is broken once the labels of three batches in
+    a row lie in order from class 0 on, with no class left out and each in several samples: two of them with a border, and
+    three classes in all.
     Data of one class alone, and classes of which all but one are rare, give a single label rightly.
     """
 
@@ -37,13 +63,14 @@ class ClassesMixed(Relation):
     def __init__(self) -> None:
         self._row: dict[str, tuple[int, Any]] = {}  # by loader: batches in a row with a single label, and which
         self._alone: dict[str, set[Any]] = {}  # labels that had such a row
+        self._rising: dict[str, _Rising] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
         for fetch in fetches_of(window):
             if not fetch.trained or fetch.order != "sequential" or not _has_labels(fetch):
                 continue
-            single = ((fetch.call.result or {}) if fetch.call is not None else {}).get("single") or {}
-            last = str(len(fetch.batch.shapes) - 1)
+            told = (fetch.call.result or {}) if fetch.call is not None else {}
+            single, last = told.get("single") or {}, str(len(fetch.batch.shapes) - 1)
             if not _is_a_pair(fetch) and single.get(last, 0) not in (0, 1):
                 continue
             loader = fetch.batch.loader
@@ -53,17 +80,35 @@ class ClassesMixed(Relation):
             alone = self._alone.setdefault(loader, set())
             if row >= _ROW:
                 alone.add(single[last])
-            wrong = row >= _ROW and len(alone) > 1
+            rises = _is_a_pair(fetch) and self._rises(loader, single.get(last), (told.get("rising") or {}).get(last))
+            wrong = (row >= _ROW and len(alone) > 1) or rises
             yield Example(
                 (),
                 not wrong,
                 {"order": fetch.order},
                 variables=(loader,) if wrong else (),
                 expected="several labels in a batch",
-                seen=f"label {single[last]} alone, {row} batches in a row" if wrong else None,
+                seen=self._seen(loader, single.get(last), row, rises) if wrong else None,
                 call=fetch.call,
-                detail=f"{loader} does not shuffle and gives batches of a single label" if wrong else "",
+                detail=f"{loader} does not shuffle and gives {'class after class' if rises else 'batches of a single label'}"
+                if wrong
+                else "",
             )
+
+    def _rises(self, loader: str, single: int | None, rising: list[int] | None) -> bool:
+        """Whether the labels of a batch go on where those of the batches before ended, and there were enough of them."""
+        known = self._rising.setdefault(loader, _Rising())
+        if rising is not None:
+            return known.see(*rising)
+        if single is not None:
+            return known.see(single, single)
+        self._rising[loader] = _Rising()
+        return False
+
+    def _seen(self, loader: str, label: int | None, row: int, rises: bool) -> str:
+        if rises:
+            return f"labels in order from 0 to {self._rising[loader].last}, {self._rising[loader].batches} batches in a row"
+        return f"label {label} alone, {row} batches in a row"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -73,8 +118,16 @@ class ClassesMixed(Relation):
         lengths = [{"2": 9}, {"2": 9}, {"2": 8}, {"2": 8}, None]
         yield _batches("sequential", *lengths, shapes=((8, 9), (8,), (8,)))  # sorted by their lengths
 
+        borders: list[Any] = [
+            {"rising": {"1": pair}} for pair in ([0, 2], [1, 3], [3, 5], [4, 5])
+        ]  # not one after the other
+        yield _batches("sequential", None, None, told=borders)
+        counted = [{"rising": {"1": pair}} for pair in ([3, 5], [5, 7], [7, 8], [8, 9])]
+        yield _batches("sequential", told=counted)
+
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
+        yield _batches("sequential", told=[{"rising": {"1": pair}} for pair in ([0, 1], [1, 2], [3, 4])])
         yield _batches("sequential", {"1": 0}, {"1": 0}, {"1": 1}, {"1": 1})
         yield _batches("sequential", {"2": 1}, {"2": 1}, {"2": 0}, {"2": 0}, shapes=((8,), (8,), (8,)))
 
@@ -98,17 +151,21 @@ def _is_a_pair(fetch: Fetch) -> bool:
 
 
 def _batches(
-    order: str, *singles: dict[str, int] | None, shapes: tuple[tuple[int, ...], ...] = ((8, 3), (8,))
+    order: str,
+    *singles: dict[str, int] | None,
+    shapes: tuple[tuple[int, ...], ...] = ((8, 3), (8,)),
+    told: Sequence[dict[str, Any]] = (),
 ) -> list[Window]:
     """Batches of tensors of these shapes, with those of which all numbers are one."""
     dtypes = ["float32" if len(shape) > 1 else "int64" for shape in shapes]
     mini = Mini()
     windows = []
-    for number, single in enumerate(singles):
+    results = [{"single": single} if single else None for single in singles]
+    for number, result in enumerate([*results, *told]):
         new: list[Any] = [("loader.new loader0", {"args": {"order": order}})] if not number else []
         call = (
             "fetch loader0",
-            {"args": {"epoch": 0, "fetch": number}, "result": {"single": single} if single else None},
+            {"args": {"epoch": 0, "fetch": number}, "result": result},
         )
         row = ("batch", {"fetch": number, "shapes": shapes, "dtypes": dtypes})
         windows.append(mini.window(*new, call, row, "backward"))
