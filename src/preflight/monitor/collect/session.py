@@ -34,6 +34,7 @@ from .optimizers import Optimizers
 from .patching import Patches
 from .ratios import Ratios
 from .recorder import Recorder, Sink
+from .reentered import Reentered
 from .reread import Views
 from .sampled import Sampled
 from .scaling import Scaling
@@ -109,6 +110,7 @@ class Session:
             SignedLabels(recorder),
             SmoothedLabels(recorder),
             views,
+            Reentered(recorder, self.variables),
             Sampled(recorder),
             Verdicts(recorder, self.variables),
             terms,
