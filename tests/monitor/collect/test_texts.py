@@ -74,3 +74,28 @@ def test_files_that_cannot_be_read_tell_nothing(tmp_path: Path) -> None:
     assert Texts.of([str(tmp_path / "a.py")]) is not None
     assert Texts.of([str(tmp_path / "a.py"), str(tmp_path / "b.py")]) is None
     assert Texts.of([str(tmp_path / "c.py")]) is None
+
+
+def test_a_module_beside_that_was_not_taken_in_yet_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "later.py").write_text("x = 1\n")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "part.py").write_text("x = 1\n")
+    for line, more in [
+        ("import later", True),
+        ("import os, json.decoder", False),
+        ("from package.part import x", True),
+        ("from package import part", True),
+        ("from . import later", True),
+    ]:
+        (tmp_path / "train.py").write_text(f"def main():\n    {line}\n")
+        texts = Texts.of([str(tmp_path / "train.py")])
+        assert texts is not None
+        assert texts.has_more() == more, line
+    both = Texts.of([str(tmp_path / "train.py"), str(tmp_path / "later.py")])
+    assert both is not None
+    assert not both.has_more()
+
+
+def test_what_is_stored_under_a_key_is_known() -> None:
+    assert Texts({"a.py": ast.parse("group['lr'] = 0.1\n")}).sets("lr")
+    assert not Texts({"a.py": ast.parse("print(group['lr'])\n")}).sets("lr")

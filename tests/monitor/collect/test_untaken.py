@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from preflight.monitor.collect import untaken
 from preflight.monitor.collect.untaken import ways
 
 from ..programs import preflight
@@ -138,3 +139,43 @@ def test_what_no_line_does_is_told_of_after_few_steps(tmp_path: Path, lines: dic
     (tmp_path / "train.py").write_text(NEVER.format(**lines))
     ran = preflight("monitor", "run", "-o", "t", "--", sys.executable, "train.py", cwd=tmp_path)
     assert [name in ran.stderr for name in TOLD] == [not lines["later"]] * len(TOLD), ran.stderr
+
+
+class Told:
+    """A recorder that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.iteration = 0
+        self.rows: list[tuple[str, dict[str, list[str]]]] = []
+
+    def wants(self, *kinds: str) -> bool:
+        return True
+
+    def enter(
+        self, name: str, subject: str, seen: dict[str, list[str]], placed: bool
+    ) -> tuple[str, dict[str, list[str]]]:
+        return name, seen
+
+    def leave(self, entry: tuple[str, dict[str, list[str]]]) -> None:
+        self.rows.append(entry)
+
+
+def test_it_is_told_while_the_program_runs_and_at_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(NEVER.format(join="", later=""))
+    monkeypatch.setattr(untaken, "files", lambda: [str(path)])
+    made = {"scheduler of optimizer0:SGD": [("StepLR", f"{path}:10")], "optimizer1:SGD": [("SGD", f"{path}:9")]}
+    recorder = Told()
+    part = untaken.Untaken(recorder, {}, lambda: made, lambda: [f"{path}:15"])  # type: ignore[arg-type]
+    part.boundary()
+    assert recorder.rows == []
+    recorder.iteration = 64
+    part.boundary()
+    part.boundary()
+    ((name, told),) = recorder.rows
+    assert name == "never"
+    assert told["step"] == ["optimizer1:SGD", "scheduler of optimizer0:SGD"]
+    assert len(told["backward"]) == 1
+    path.write_text(path.read_text() + "    optimizer.param_groups[0]['lr'] = 0.1\n")
+    part.end()
+    assert recorder.rows[-1][1]["step"] == ["optimizer1:SGD"]

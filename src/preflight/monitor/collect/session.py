@@ -128,6 +128,7 @@ class Session:
         untaken = Untaken(
             recorder, self.names.roots, lambda: {**schedules.resting(), **optimizers.resting()}, terms.lost
         )
+        recorder.at_boundary.append(untaken.boundary)
         recorder.at_end += [self.forwards.clear, memory.end, untaken.end]
 
     def start(self) -> None:

@@ -15,6 +15,8 @@ from .places import asked, is_users
 
 LONGEST = 1 << 18
 """Characters of text that are parsed, which takes about a third of a second."""
+EARLY = 1 << 15
+"""The same while the program runs: some hundredths of a second."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _HIDING = frozenset(
     {"exec", "eval", "globals", "locals", "import_module", "__dict__", "__getattr__", "__getattribute__"}
@@ -61,9 +63,9 @@ class Texts:
         self._dead = frozenset() if self.hides else self._uncalled()
 
     @classmethod
-    def of(cls, paths: list[str]) -> Texts | None:
+    def of(cls, paths: list[str], longest: int = LONGEST) -> Texts | None:
         """Parse some files; None where they have too much text, or one is none that can be read."""
-        left, trees = LONGEST, dict[str, ast.Module]()
+        left, trees = longest, dict[str, ast.Module]()
         for path in paths:
             try:
                 with open(path, encoding="utf-8") as stream:
@@ -107,6 +109,30 @@ class Texts:
         """The lines of functions that nobody calls, each with its file."""
         dead = [(path, one) for path, tree in self.trees.items() for one in ast.walk(tree) if one in self._dead]
         return {(path, line) for path, one in dead for line in range(one.lineno, (one.end_lineno or one.lineno) + 1)}  # type: ignore[attr-defined]
+
+    def sets(self, key: str) -> bool:
+        """Whether something is stored under a key in quotes."""
+        return any(
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Store)
+            and isinstance(node.slice, ast.Constant)
+            and node.slice.value == key
+            for node in self.nodes
+        )
+
+    def has_more(self) -> bool:
+        """Whether a file names a module beside it that is none of these: it may be taken in later on."""
+        known = {os.path.abspath(path) for path in self.trees}
+        for path, tree in self.trees.items():
+            folder = os.path.dirname(os.path.abspath(path))
+            for name, level in _modules(tree):
+                start = folder
+                for _ in range(level - 1):
+                    start = os.path.dirname(start)
+                whole = os.path.join(start, *name.split("."))
+                if any(one not in known and os.path.isfile(one) for one in (f"{whole}.py", f"{whole}/__init__.py")):
+                    return True
+        return False
 
     def renamed(self, name: str) -> list[str]:
         """Other names under which a file takes in what has a name elsewhere."""
@@ -168,6 +194,17 @@ class Texts:
             and bool(known)
             and all(not one.keywords and all(self._is_own(two, depth + 1) for two in one.bases) for one in known)
         )
+
+
+def _modules(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """The modules that a file names, each with how many folders up it lies, counted from one; 0 where that is not told."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((one.name, 0) for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.module:
+                yield node.module, node.level
+            yield from ((f"{node.module}.{one.name}" if node.module else one.name, node.level) for one in node.names)
 
 
 def files() -> list[str]:

@@ -1,6 +1,7 @@
 """What the program's own text has no way to do: to bring a copy on, to step what was made, to pass a loss back.
 
-Nothing of the program is run for it: at its end its files are parsed, where something was seen that asks for it.
+Nothing of the program is run for it: its files are parsed, where something was seen that asks for it, once after some
+iterations, where there is little text, and at the end.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from .carrying import unused
 from .discarded import goes_nowhere_else
 from .places import from_program
 from .recorder import Recorder
-from .texts import FUNCTIONS, Texts, files, short, word
+from .texts import EARLY, FUNCTIONS, LONGEST, Texts, files, short, word
 
 NAME = "ways"
 NEVER = "never"
@@ -35,6 +36,10 @@ _MADE = ("__init__", "setup", "build", "make", "create")
 """How functions are called that make a network once."""
 
 
+_EARLY = 64
+"""Iterations after which what has not happened is looked for in the text."""
+
+
 class Untaken:
     """Tells at the end of a program what no line of its text could do."""
 
@@ -53,21 +58,32 @@ class Untaken:
         self.roots = roots
         self.made = made
         self.lost = lost
+        self._early = False
+
+    def boundary(self) -> None:
+        """An iteration ends: of a run that goes on what no line can do is told now."""
+        if not self._early and self.recorder.iteration >= _EARLY:
+            self._early = True
+            self._read(False, EARLY)
 
     def end(self) -> None:
         """Tell it, unless the program has too much text, or none that can be read."""
-        copies = len(self.roots) > 1 and self.recorder.wants(NAME)
+        self._read(len(self.roots) > 1 and self.recorder.wants(NAME), LONGEST)
+
+    def _read(self, copies: bool, longest: int) -> None:
         made, lost = (self.made(), self.lost()) if self.recorder.wants(NEVER) else ({}, ())
         if not (copies or made or lost):
             return
         paths = files()
-        texts = Texts.of(paths)
+        texts = Texts.of(paths, longest)
         if texts is None:
             return
         names = [short(path, 0).rpartition(":")[0] for path in paths]
         if copies:
             self._tell(NAME, {"files": names, "places": _ways_of(texts)})
-        if made or lost:
+        if (made or lost) and not texts.has_more():
+            if texts.sets("lr"):  # the program brings the rate on by itself
+                made = {name: held for name, held in made.items() if not name.startswith("scheduler ")}
             stepless = [
                 name for name, held in made.items() if all(unused(texts, *_split(place), kind) for kind, place in held)
             ]

@@ -85,6 +85,7 @@ class HeadsAreTaught(Relation):
             yield from self._judge(_LONG)
         for call in window.named("never"):
             self._never.update((call.args or {})["backward"])
+            yield from self._judge(_LONG)
         for note in window.notes.get("end", ()):
             yield from self._judge(_STEPS if note.get("how") == "exit" else _LONG)
 
@@ -95,7 +96,7 @@ class HeadsAreTaught(Relation):
             by_word.setdefault(word, []).append(name)
         for word, names in by_word.items():
             place, _, function, _ = (word.rsplit("#", 3) + [""] * 3)[:4]
-            surely = least == _STEPS and place in self._never
+            surely = place in self._never
             lost = [name for name in names if self._is_lost(name, _LOOKS if surely else least)]
             if word in self._told or not (lost or self._had.intersection(names)):
                 continue

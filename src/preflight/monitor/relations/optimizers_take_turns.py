@@ -23,7 +23,7 @@ class OptimizersTakeTurns(Relation):
     Of several optimizers one is made, its gradients are cleared and computed, and its ``step`` is missing: the discriminator,
     the decoder or the critic stays as it was made, while the other networks are trained against it.
     Judged once others have made a hundred steps in which it had gradients nearly always, and where data comes from a loader,
-    in the fourth epoch: networks wait for their turn while others begin. Ten are enough at the end of a program whose own text,
+    in the fourth epoch: networks wait for their turn while others begin. Ten are enough in a program whose own text,
     all of it known, has no line that could step it, under any name that may hold it or by handing it to a library. Its parameters must have stayed as they were, to the
     last bit, each time they were looked at: what another optimizer holds too, or a wrapper or a compiled step updates, moves.
     """
@@ -43,6 +43,7 @@ class OptimizersTakeTurns(Relation):
         self._waited: dict[
             int, list[int]
         ] = {}  # by optimizer: the epoch, steps of others since then, and with gradients
+        self._never: set[str] = set()  # what no line of the program steps
         self._began: dict[int, Call] = {}  # by optimizer, the first step of another since it has waited
         self._bits: dict[int, int] = {}
         self._still: dict[int, int] = {}  # by optimizer: how often all of its parameters were as before; -1 once not
@@ -59,6 +60,8 @@ class OptimizersTakeTurns(Relation):
                 self._look(state, window)
         for call in window.named("fetch"):
             self._fetched(call)
+        for call in window.named("never"):
+            self._never.update((call.args or {})["step"])
         having = set(_having(window)) - self._stepped
         steps = window.named("step")
         for call in steps:
@@ -98,8 +101,7 @@ class OptimizersTakeTurns(Relation):
 
     def _judge(self, index: int, window: Window) -> Example:
         began, others, having = self._waited[index]
-        never = [name for call in window.named("never") for name in (call.args or {})["step"]]
-        surely = any(name.startswith(f"optimizer{index}:") for name in never)
+        surely = any(name.startswith(f"optimizer{index}:") for name in self._never)
         late = surely or not self._epochs or self._most - began >= _EPOCHS
         late = late and having >= max(_SURELY if surely else _STEPS, _NEARLY_ALL * others)
         wrong = late and self._still.get(index, 0) > 0

@@ -27,7 +27,7 @@ class SchedulesAreStepped(Relation):
     Judged at the end of a program that ended by itself, of optimizers that stepped, of which no schedule was ever stepped
     although one was made and the training then went through the data of its loader three times and more, and whose rate was
     the same all the while: what brings the rate on in another way is no violation, nor is a second schedule that takes the place of the
-    first. Ten steps are enough, and no loader is needed, where the program's own text, all of it known, has no line that could
+    first. Ten steps are enough, no loader is needed and the end is not waited for, where the program's own text, all of it known, has no line that could
     step it: neither under a name that may hold it, nor by handing it to a library. A plateau's measure must have been there as often: data that is not trained on was gone through, too. Left out is
     ``SWALR``, which is made for a later phase that a training may end before.
     """
@@ -66,14 +66,16 @@ class SchedulesAreStepped(Relation):
         self._trained.update(fetch.batch.loader for fetch in fetches_of(window) if fetch.trained)
         for call in window.named("never"):
             self._never.update((call.args or {})["step"])
+        told = bool(window.named("never"))
         for number in window.numbers:
             if number.name == "lr":
                 self._steps = max(self._steps, number.s + 1)
                 owner = number.object.rpartition(".")[0]
                 if self._rates.setdefault(number.object, number.value) != number.value:
                     self._moved.add(owner)
-        for note in window.notes.get("end", ()):
-            yield from self._judge(note.get("how") == "exit")
+        ends = [note.get("how") == "exit" for note in window.notes.get("end", ())]
+        for ended in ends or ([False] if told else []):
+            yield from self._judge(ended)
 
     def _judge(self, ended: bool) -> Iterator[Example]:
         trains = {name.rpartition(".")[0] for name in self._rates}
@@ -84,7 +86,7 @@ class SchedulesAreStepped(Relation):
             if call.object == _PLATEAU:
                 passes = min(passes, self._passes(self._begun.keys() - self._trained, begun))
             surely = self._steps >= _SURELY and f"scheduler of {optimizer}" in self._never
-            wrong = ended and (passes >= _PASSES or surely) and optimizer not in self._stepped | self._moved
+            wrong = ((ended and passes >= _PASSES) or surely) and optimizer not in self._stepped | self._moved
             wrong = wrong and call.object != _LATE
             yield Example(
                 (),
