@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple, NoReturn
 
 from healthy_programs import launch
@@ -157,6 +158,7 @@ def _run(job: Job, more: dict[str, str], out: Path) -> NoReturn:
     code = 0
     try:
         runpy.run_path(str(HOOK / "sitecustomize.py"))
+        _stand_aside()
         runpy.run_path(str(job.file), run_name="__main__")
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -169,6 +171,16 @@ def _run(job: Job, more: dict[str, str], out: Path) -> NoReturn:
         sys.stderr.flush()
     finally:
         os._exit(code)
+
+
+def _stand_aside() -> None:
+    """Let the recorder count no file of this process as the program's own, neither by its module nor by its frames."""
+    known = sys.modules["_preflight_recorder.places"]._known
+    known.update({str(file): False for file in HERE.glob("*.py")})
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        known[frame.f_code.co_filename] = False
+        frame = frame.f_back
 
 
 def jobs_of(

@@ -11,8 +11,6 @@ from .recorder import Recorder
 from .state import States
 from .unstepped import Unstepped
 
-_MOST = 16
-
 
 class Clearings:
     """Watches the clearing of gradients.
@@ -46,9 +44,8 @@ class Clearings:
 
     def resting(self) -> dict[str, list[tuple[str, str]]]:
         """The kind and the place of each optimizer that has not stepped, where others have."""
-        waiting = [one for index, one in self.enrolled.variables.optimizers() if index not in self._stepped]
-        places = [(one, self.enrolled.places.get(one)) for one in waiting[:_MOST] if self._stepped]
-        return {self.enrolled.name(one): [(type(one).__name__, place)] for one, place in places if place}
+        made = self.enrolled.made_at.items() if self._stepped else ()
+        return {f"optimizer{index}:{held[0]}": [held] for index, held in made if index not in self._stepped}
 
     def _clearing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         if not self.recorder.trainers.alone():

@@ -19,6 +19,7 @@ from .variables import Variables
 _MOST_FROZEN = 100
 _PHASE = 3  # iterations that are recorded in detail where a new optimizer begins a phase of training
 _MOST_PHASES = 4
+_MOST_PLACES = 64
 
 
 class Enrolled:
@@ -32,7 +33,8 @@ class Enrolled:
         self._making: dict[int, weakref.ref[Any]] = {}  # by thread: several may make optimizers at once
         self._frozen: weakref.WeakKeyDictionary[Any, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
         self._phases = 0
-        self.places: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()  # at which each was made
+        self._places: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()
+        self.made_at: dict[int, tuple[str, str]] = {}  # by number, the kind of an optimizer and where it was made
 
     def install(self, patches: Patches) -> None:
         """Watch how groups are added."""
@@ -54,6 +56,9 @@ class Enrolled:
     def register(self, optimizer: Any) -> int:
         """Take an optimizer in: number it, and look which models of the calling code it trains."""
         index = self.variables.add_optimizer(optimizer)
+        place = self._places.get(optimizer)
+        if place and len(self.made_at) < _MOST_PLACES:
+            self.made_at[index] = type(optimizer).__name__, place
         wanted = {id(tensor) for group in optimizer.param_groups for tensor in group["params"]}
         others = []
         for name, module in modules_in_sight(sys._getframe(1)):
@@ -117,8 +122,8 @@ class Enrolled:
         if self.variables.index_of(optimizer) < 0:
             made = self._making[threading.get_ident()] = weakref.ref(optimizer)
             self._made.append(made)
-            if optimizer not in self.places:
-                self.places[optimizer] = here()
+            if optimizer not in self._places:
+                self._places[optimizer] = here()
             return None  # it is being made; it is taken in at its first use, or when another one steps
         return self.recorder.enter("add_param_group", self.name(optimizer))
 
