@@ -8,7 +8,7 @@ import weakref
 from typing import Any
 
 from .entry import Entry
-from .groups import MOST_GROUPS, NAMED, options
+from .groups import MOST_GROUPS, NAMED, made_at_zero, options
 from .naming import Names, inner, modules_in_sight
 from .patching import Patches
 from .places import here
@@ -77,8 +77,10 @@ class Enrolled:
             {word: group[word] for word in NAMED if isinstance(group.get(word), (int, float))}
             for group in optimizer.param_groups[:MOST_GROUPS]
         ]
-        args = {"index": index, "sizes": sizes, "frozen": frozen, "groups": groups}
+        args: dict[str, Any] = {"index": index, "sizes": sizes, "frozen": frozen, "groups": groups}
         args["options"] = [options(group) for group in optimizer.param_groups[:MOST_GROUPS]]
+        if made_at_zero(optimizer):
+            args["made_at_zero"] = True
         self.recorder.event("optimizer.new", f"optimizer{index}:{type(optimizer).__name__}", args)
         self._begins_phase()
         return index

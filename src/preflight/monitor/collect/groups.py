@@ -43,6 +43,14 @@ def options(group: Any) -> dict[str, Any]:
     return found
 
 
+def made_at_zero(optimizer: Any) -> bool:
+    """Whether an optimizer was made with a rate of zero, which all of its groups have."""
+    defaults = getattr(optimizer, "defaults", None)
+    if not isinstance(defaults, dict) or number_of(defaults.get("lr")) != 0:
+        return False
+    return all(number_of(group.get("lr")) == 0 for group in optimizer.param_groups)
+
+
 def held_at_zero(optimizer: Any) -> bool:
     """Whether a scheduler, which remembers the rate that it was given, keeps all groups of an optimizer at zero."""
     groups = optimizer.param_groups

@@ -12,6 +12,7 @@ from preflight.monitor.window import ORDER, Call, Window
 _STEPS = 5
 _BEGINNING = 3
 _SINCE = " since its first step"
+_MADE = ", with which it was made"
 _TOP = 0.5
 """Of the highest rate so far, the share from which no schedule gets to zero at once."""
 
@@ -37,6 +38,8 @@ class RateAboveZero(Relation):
     epoch and was to be stepped with the optimizer. Neither is told of an optimizer beside another one that trains, which
     may wait for its turn; nor is a rate of zero that the program has set itself beside one, as for a discriminator that is
     too strong.
+    One that was made with a rate of zero, which nothing has raised in five steps, trains nothing. Beside one that trains it
+    may be meant so, as where an option turns a part of the training off.
     """
 
     name = "rate-above-zero"
@@ -60,6 +63,7 @@ class RateAboveZero(Relation):
         self._done: dict[str, int] = {}
         self._fell: set[str] = set()
         self._waits: dict[str, int] = {}  # steps at zero before the first one above it
+        self._made: set[str] = set()  # optimizers that were made with a rate of zero
         self._faint: dict[str, int] = {}  # steps in a row at a rate that is as good as zero
 
     def quiet(self, window: Window) -> bool:
@@ -79,6 +83,7 @@ class RateAboveZero(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         numbers = [one for one in window.numbers if one.name == "lr" and one.value is not None]
         at = 0
+        self._made.update(one.object for one in window.named("optimizer.new") if (one.args or {}).get("made_at_zero"))
         calls = window.named("step")
         if window.named("scheduler.step"):
             calls = sorted([*calls, *window.named("scheduler.step")], key=ORDER)
@@ -130,7 +135,8 @@ class RateAboveZero(Relation):
         if alone and still >= max(_STEPS, _MANY * self._done.get(name, 0)):
             wrong, count = True, still
         dead = not self._above and waited >= _BEGINNING
-        wrong, count = wrong or dead, self._waits[name] if dead else count
+        made = not self._above and self._stays(name)
+        wrong, count = wrong or dead or made, self._waits[name] if dead or made else count
         context = {"optimizer": name.split(":")[-1]}
         if not wrong:
             return Example((), True, context)
@@ -144,8 +150,12 @@ class RateAboveZero(Relation):
             else f"a rate that is more than nothing beside {self._top[name]:g}",
             seen=f"{min(rates):g}" + (f" for {count} steps" if count > 1 else ""),
             call=call,
-            detail=f"{name} steps at a learning rate of {min(rates):g}" + (_SINCE if dead else ""),
+            detail=f"{name} steps at a learning rate of {min(rates):g}" + (_SINCE if dead else _MADE if made else ""),
         )
+
+    def _stays(self, name: str) -> bool:
+        """Whether an optimizer was made with a rate of zero that no schedule advances, and has stepped at it for long."""
+        return name in self._made and name not in self._advances and self._waits.get(name, 0) >= _STEPS
 
     @classmethod
     def explain(cls, example: Example) -> tuple[str, str]:
@@ -153,6 +163,11 @@ class RateAboveZero(Relation):
             return (
                 "the warm-up divides whole numbers (step // warmup), or is stepped once an epoch where it counts steps",
                 "divide with /, step it with the optimizer, and print the rate of the first steps",
+            )
+        if example.detail.endswith(_MADE):
+            return (
+                "the rate was lost on its way to the optimizer: an option that is zero, or whole numbers that were divided",
+                "print the rate that the optimizer is made with",
             )
         return cls.cause, cls.advice
 
@@ -170,6 +185,8 @@ class RateAboveZero(Relation):
         other = (("scalar", "lr", "optimizer1:SGD.0", 0.1), "backward", "step optimizer1:SGD")
         own = [("scalar", "lr", "optimizer0:SGD.0", rate) for rate in (0.1, *[0.0] * 8)]
         yield [mini.window(*other, rate, "backward", "step optimizer0:SGD") for rate in own]
+        yield _made([*[0.0] * 4, 0.1])
+        yield _made([0.0] * 8, rate=0.1)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -185,6 +202,7 @@ class RateAboveZero(Relation):
         yield [*(mini.window(*step) for _ in range(6)), mini.window(advance, *last)]
         yield _warmed([0.0, 0.0, 0.0])
         yield _waiting(3)
+        yield _made([0.0] * 6)
 
 
 def _run(rates: list[float]) -> list[Window]:
@@ -213,3 +231,17 @@ def _waiting(steps: int) -> list[Window]:
         ("step optimizer0:SGD", {"args": {"held_at_zero": True}}),
     )
     return [mini.window(*step) for _ in range(steps)]
+
+
+def _made(rates: list[float], rate: float = 0.0) -> list[Window]:
+    """An optimizer that was made with a rate of zero, and steps at others, in turns with one of another network."""
+    mini = Mini({"model.weight": {}, "critic.weight": {"optimizer": 1}})
+    made = ("optimizer.new optimizer0:SGD", {"args": {"made_at_zero": True}})
+    windows = []
+    for at, own in enumerate(rates):
+        other = (("scalar", "lr", "optimizer1:SGD.0", rate), "backward", "step optimizer1:SGD") if rate else ()
+        first = () if at else (made,)
+        windows.append(
+            mini.window(*first, *other, "backward", ("scalar", "lr", "optimizer0:SGD.0", own), "step optimizer0:SGD")
+        )
+    return windows

@@ -13,6 +13,8 @@ _LATE = "SWALR"
 """A schedule that is stepped once a later phase has begun, which a training may end before."""
 _PLATEAU = "ReduceLROnPlateau"
 """A schedule that waits for a measure, which may be taken more seldom than once an epoch."""
+_ONE_CYCLE = "OneCycleLR"
+"""A schedule that is laid out over the whole training, of which the first step is due before a pass is followed by another."""
 _PASSES = 3
 """Whole passes through the data after which a schedule of epochs has been stepped, too."""
 _SURELY = 10
@@ -25,11 +27,15 @@ class SchedulesAreStepped(Relation):
     Where ``scheduler.step()`` is missing, or stands in a branch that is not taken, nothing complains: the rate keeps its
     first value, which of a warm-up or a one-cycle schedule is a small share of the one that was meant.
     Judged at the end of a program that ended by itself, of optimizers that stepped, of which no schedule was ever stepped
-    although one was made and the training then went through the data of its loader three times and more, and whose rate was
-    the same all the while: what brings the rate on in another way is no violation, nor is a second schedule that takes the place of the
-    first. Ten steps are enough, no loader is needed and the end is not waited for, where the program's own text, all of it known, has no line that could
-    step it: neither under a name that may hold it, nor by handing it to a library. A plateau's measure must have been there as often: data that is not trained on was gone through, too. Left out is
-    ``SWALR``, which is made for a later phase that a training may end before.
+    although one was made and the training then went through the data of its loader three times and more, and whose rate
+    was the same all the while: what brings the rate on in another way is no violation, nor is a second schedule that
+    takes the place of the first.
+    Ten steps are enough, no loader is needed and the end is not waited for, where the program's own text, all of it
+    known, has no line that could step it: neither under a name that may hold it, nor by handing it to a library.
+    A plateau's measure must have been there as often: data that is not trained on was gone through, too.
+    Of ``OneCycleLR``, which is laid out over the steps of the whole training, one pass that another one followed is
+    enough.
+    Left out is ``SWALR``, which is made for a later phase that a training may end before.
     """
 
     name = "schedules-are-stepped"
@@ -85,8 +91,9 @@ class SchedulesAreStepped(Relation):
             passes = self._passes(self._trained, begun)
             if call.object == _PLATEAU:
                 passes = min(passes, self._passes(self._begun.keys() - self._trained, begun))
+            most = 1 if call.object == _ONE_CYCLE else _PASSES
             surely = self._steps >= _SURELY and f"scheduler of {optimizer}" in self._never
-            wrong = ((ended and passes >= _PASSES) or surely) and optimizer not in self._stepped | self._moved
+            wrong = ((ended and passes >= most) or surely) and optimizer not in self._stepped | self._moved
             wrong = wrong and call.object != _LATE
             yield Example(
                 (),
@@ -94,15 +101,15 @@ class SchedulesAreStepped(Relation):
                 {"scheduler": call.object},
                 variables=(call.object, optimizer) if wrong else (),
                 expected="steps of the schedule" if wrong else None,
-                seen=self._seen(passes) if wrong else None,
+                seen=self._seen(passes, surely) if wrong else None,
                 call=call,
                 detail=f"{call.object} was made for {optimizer} and never stepped" if wrong else "",
             )
 
-    def _seen(self, passes: int) -> str:
-        if passes < _PASSES:
+    def _seen(self, passes: int, surely: bool) -> str:
+        if surely:
             return f"none in {self._steps} steps, at one rate, and no line of the program that could step it"
-        return f"none in {passes} passes through the data and more, at one rate"
+        return f"none in {passes} pass{'es' * (passes > 1)} through the data and more, at one rate"
 
     def _passes(self, loaders: Iterable[str], begun: dict[str, int]) -> int:
         """Whole passes through one of some loaders since a schedule was made."""
@@ -120,12 +127,14 @@ class SchedulesAreStepped(Relation):
         yield _run(loops=_PASSES, never=["scheduler of optimizer0:SGD"])  # a trial
         yield _run(loops=_SURELY, loader=False)
         yield _run(loops=_SURELY, loader=False, never=["optimizer0:SGD"])
+        yield _run(kind=_ONE_CYCLE, loops=1)  # it may be one that counts epochs
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run()
         yield _run(kind=_PLATEAU, measured=True)
         yield _run(loops=_SURELY, loader=False, never=["scheduler of optimizer0:SGD"])
+        yield _run(kind=_ONE_CYCLE, loops=2)
 
 
 def _run(
