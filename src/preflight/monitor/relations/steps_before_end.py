@@ -24,6 +24,7 @@ class StepsBeforeEnd(Relation):
     Judged at the end of a program that ended by itself and in which no optimizer ever stepped: broken where ``zero_grad`` of
     an optimizer threw away the gradients of twenty backward passes and more, whose inputs differed, and everything that it
     holds was the same to the last bit when it was looked at in the later half of them.
+    Where there is such a sign, ``steps-come`` speaks of it.
     Models that were asked in evaluation mode, whose gradients are read, are left out, and so are gradients that the model
     clears. A measurement of what a pass takes repeats its inputs.
     """
@@ -32,6 +33,7 @@ class StepsBeforeEnd(Relation):
     needs = frozenset({"backward", "zero_grad", "forward", "state", "batch"})
     wakes = frozenset(
         {"step", "scaler.step", "backward", "zero_grad", "forward", "input", f"parameter at {MOMENT}", "note end"}
+        | {"fetch", "scheduler.step", "save"}
     )
     whole = False
     severity = "warning"
@@ -41,6 +43,7 @@ class StepsBeforeEnd(Relation):
 
     def __init__(self) -> None:
         self._stepped = False
+        self._elsewhere = False  # what steps-come tells a training by that went on
         self._training = True
         self._open = False  # a pass of training whose gradients were not cleared
         self._cleared: dict[int, int] = {}  # by optimizer: passes whose gradients its own zero_grad threw away
@@ -61,6 +64,7 @@ class StepsBeforeEnd(Relation):
         rows: list[Call | State] = [one for one in window.states if one.moment == MOMENT]
         for name in ("forward", "backward", "zero_grad"):
             rows += window.named(name)
+        self._elsewhere = self._elsewhere or any(window.named(name) for name in ("fetch", "scheduler.step", "save"))
         for row in sorted(rows, key=ORDER):
             self._take(row)
         for batch in window.batches:
@@ -73,6 +77,7 @@ class StepsBeforeEnd(Relation):
             self._looked[index] = self._cleared.get(index, 0)
         elif row.name == "forward":
             self._training = bool((row.args or {}).get("training", True))
+            self._elsewhere = self._elsewhere or (not self._training and "nograd" in row.context)
         elif row.name == "backward":
             self._open, self._last = self._training, row
         else:
@@ -82,7 +87,7 @@ class StepsBeforeEnd(Relation):
             self._open = False
 
     def _judge(self, ended: bool, window: Window) -> Example:
-        differ = ended and not self._stepped and len(self._inputs) >= _INPUTS
+        differ = ended and not self._stepped and not self._elsewhere and len(self._inputs) >= _INPUTS
         index = next((index for index in self._cleared if self._never(index)), -1) if differ else -1
         if index < 0:
             return Example((), True, {})
@@ -112,6 +117,7 @@ class StepsBeforeEnd(Relation):
         yield _run(30, moves=1)  # what it holds is moved by hand
         yield _run(30, clears="zero_grad model")
         yield _run(30, training=False)
+        yield _run(30, last=("fetch loader0",))
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
