@@ -132,6 +132,27 @@ def test_a_rank_that_a_sentence_talks_about_is_content(text: str) -> None:
     assert head_of(text).who == Who()
 
 
+@pytest.mark.parametrize(
+    ("text", "who", "rest"),
+    [
+        (
+            "[2025-01-02 03:04:05,678] [INFO] [pkg.cli.train:48] [PID:3646] [RANK:0] loading",
+            Who(0, pid=3646),
+            "loading",
+        ),
+        ("[2025-01-02 03:04:05,678] [INFO] [pkg.train:40] [RANK:3] loading", Who(3), "loading"),
+        ("Exception in device=TPU:6: RESOURCE_EXHAUSTED: From", Who(6), "RESOURCE_EXHAUSTED: From"),
+        ("[pkg.cli.train:48] loading", Who(), "[pkg.cli.train:48] loading"),
+        ("Exception in device=TPU:0,1 again", Who(), "Exception in device=TPU:0,1 again"),
+    ],
+)
+def test_what_stands_before_a_rank_in_capitals_and_what_names_a_device_by_its_ordinal(
+    text: str, who: Who, rest: str
+) -> None:
+    head = head_of(text)
+    assert (head.who, text[head.end :].strip()) == (who, rest)
+
+
 def test_numbers_that_count_the_lines_are_no_labels(tmp_path: Path) -> None:
     (tmp_path / "listing.txt").write_text("".join(f"{n}: {OOM}\n" for n in range(1, 40)))
     assert {hit.who for hit in read_logs([tmp_path]).hits} == {Who()}

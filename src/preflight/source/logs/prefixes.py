@@ -35,6 +35,8 @@ _TOKENS = re.compile(
             r"(?i:rank)[ _#]?(?P<rank_bare>\d{1,7})(?:/\d+)?\s?(?:[:|\]>](?!\d)|\s-\s)",
             r"\[\d+,(?P<rank_mpi>\d{1,7})\]<std(?:out|err|diag)>:?",
             r"\[(?P<rank_horovod>\d{1,7})\]<std(?:out|err)>:?",
+            # what torch_xla prints above the traceback of a process: the ordinal of its device is its rank
+            r"Exception in device=TPU:(?P<rank_xla>\d{1,7}): (?=[A-Za-z_])",
             # who: a worker of an engine that counts its ranks of tensor parallelism, or that numbers its workers
             r"\((?:[A-Za-z_]\w{0,40}?[ _])?(?:[DP]P\d{1,7}[ _]){0,4}(?:TP|rank=|[Ww]orker/)(?P<rank_engine>\d{1,7})(?:[ _][A-Z]{2}\d{1,7}){0,4}"
             r" pid=(?P<pid_engine>\d+)\)",
@@ -65,6 +67,9 @@ _TOKENS = re.compile(
             r"[\[(]?[\w./<>-]+\.(?:py|cpp|cc|cu|cuh|c|h|hpp|go|rs):\d+(?::\w+)?[\])]?(?::<?\w+>?)?",
             r"\[(?P<glog>[IWEFCV])(?=\d{3,4} \d\d:|[ :])",
             r"[\[(]?pid[=: ](?P<pid>\d+)[\])]?",
+            r"\[PID[=: ](?P<pid_capital>\d{1,10})\]",
+            # the module and the line of it that speaks, before the process or the rank
+            r"\[[A-Za-z_][\w.]{0,80}:\d{2,6}\](?= \[(?:PID|(?i:rank))[ :_=]{0,2}\d)",
             r"\[(?:NeMo|titan|rank_zero|root|trainer|Trainer|PyTorch|__main__)\b\]?(?: (?P<nemo>[IWED])\b)?",
             r"std(?:out|err) [FP](?= )",
             r"(?:root|__main__)\b",
@@ -91,6 +96,7 @@ _GLOBAL = (
     "rank_bare",
     "rank_mpi",
     "rank_horovod",
+    "rank_xla",
     "rank_role",
     "rank_tensor",
 )
