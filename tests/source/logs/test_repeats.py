@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from preflight.investigate.judge import judge
 from preflight.source.logs import read_logs
 from preflight.source.logs.repeats import ENOUGH, OF_EACH
 
@@ -80,3 +81,24 @@ def test_errors_that_differ_in_random_names_are_one_template_with_all_ranks(tmp_
     (one,) = read_logs([path]).unknown
     assert (one.count, one.ranks) == (1000, (0, 1, 2, 3))
     assert read_logs([path]).files[0].last_time == 1709251200 + 999
+
+
+def _cell(number: int, text: str) -> str:
+    name = text.partition(":")[0]
+    lines = (
+        f"{name}{'Traceback (most recent call last)':>60}", f"Cell In[{number}], line 3", "      1 x = load()",
+        "----> 3 model.fit(x)", "", text, "Epoch 1/2 loss: 0.5", "Epoch 2/2 loss: 0.4",
+    )  # fmt: skip
+    return "".join(f"{line}\n" for line in lines)
+
+
+def test_of_a_notebook_the_last_of_many_cells_that_fail_alike_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "notebook.txt"
+    path.write_text("".join(_cell(number, f"ValueError: row {number} is bad") for number in range(1, 3 * ENOUGH)))
+    reading = read_logs([path])
+    assert reading.raised[-1].message.splitlines()[0] == f"row {3 * ENOUGH - 1} is bad"
+    incident = judge(reading)
+    assert incident.category == "usercode"
+    assert incident.first_failure is not None
+    assert incident.first_failure.line is not None
+    assert incident.first_failure.line > (3 * ENOUGH - 2) * 8

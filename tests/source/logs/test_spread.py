@@ -60,6 +60,19 @@ def test_a_file_in_parts_is_the_file(tmp_path: Path) -> None:
         assert found.world_sizes == one.world_sizes
 
 
+def test_a_file_that_would_be_cut_where_it_is_utf_16_stays_whole(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    head = "".join(f"step {step} loss {2 - step / 9000:.4f}\n" for step in range(4000))
+    rest = "".join(f"step {step} loss {2 - step / 9000:.4f}\n" for step in range(4000, 8000))
+    path.write_bytes(head.encode() + rest.encode("utf-16-le"))
+    (want,) = wanted(sources([path])[0])
+    assert len(ranges.parted([want], len(head))) == 1
+    assert read_logs([path]).lines_read == 8000
+    path.write_bytes((head + rest).encode())
+    (want,) = wanted(sources([path])[0])
+    assert len(ranges.parted([want], len(head) // 2)) > 2
+
+
 def test_processes_give_the_same(tmp_path: Path) -> None:
     for rank in range(6):
         (tmp_path / f"rank_{rank}.log").write_text(_lines(200, rank))

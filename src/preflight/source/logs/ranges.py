@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,15 +16,20 @@ from preflight.source.logs.styles import is_text
 from preflight.vocabulary.log import Hit, Spoke, Unknown, Who
 
 PART = 128 << 20
+_NEAR_A_CUT = 1 << 12
+"""Bytes around a cut that tell how the text is written there."""
 _ROWS = ("raised", "steps", "endings")
 
 
 def parted(work: Sequence[Wanted], part: int = PART) -> list[Wanted]:
-    """Return the work with the files that are larger than two parts cut; what is packed, or no text, is not."""
+    """Return the work with the files that are larger than two parts cut; what is packed, or no text, is not.
+
+    Nor is one that would be cut in a stretch of UTF-16: lines would be read twice there.
+    """
     found: list[Wanted] = []
     for wanted in work:
         size = wanted.source.size
-        if size < 2 * part or not _plain(wanted):
+        if size < 2 * part or not _plain(wanted, range(part, size, part)):
             found.append(wanted)
             continue
         count = -(-size // part)
@@ -35,16 +40,22 @@ def parted(work: Sequence[Wanted], part: int = PART) -> list[Wanted]:
     return found
 
 
-def _plain(wanted: Wanted) -> bool:
+def _plain(wanted: Wanted, cuts: Iterable[int]) -> bool:
     source = wanted.source
     if source.packing or source.archive or source.problem or source.content is not None:
         return False
     try:
         with open(source.place, "rb") as stream:
             head = stream.read(1 << 16)
+            if packing_of(head, source.path) or not is_text(head) or b"\0" in head:
+                return False
+            for cut in cuts:
+                stream.seek(max(cut - _NEAR_A_CUT // 2, 0))
+                if b"\0" in stream.read(_NEAR_A_CUT):
+                    return False
     except OSError:
         return False
-    return not packing_of(head, source.path) and is_text(head) and b"\0" not in head
+    return True
 
 
 def whole(parts: Sequence[Reduced]) -> Reduced:

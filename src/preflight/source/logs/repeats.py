@@ -20,6 +20,9 @@ _MOST = 5000
 _FRAME = rb'[\s|+]{0,40}File "'
 _TIMES = re.compile(rb"(?<=[-:/.,T])\d+|\d+(?=[-:/.,T])")
 _HEADER = HEADER.encode()
+_OF_A_CELL = re.compile(rb"[A-Za-z_][\w.]{0,80} {2,}$")
+"""What IPython puts before the header: the exception, which ended a cell of a notebook. Its kernel goes on behind it, so that the
+last one decides, however many like it were before."""
 _DIGITS = b"0123456789"
 
 
@@ -39,6 +42,8 @@ class Repeats:
 
     def often(self, page: Page, start: int, end: int, file: Who) -> bool:
         """Count the traceback whose header is this line, and say whether enough like it were read."""
+        if _OF_A_CELL.match(page.data, start, max(page.data.find(_HEADER, start, end), start)):
+            return False
         body = self._told(page.data, start, end)
         if body is None:
             return False  # without its end it is not told from others
