@@ -93,3 +93,17 @@ def test_an_extension_for_images_that_does_not_load(tmp_path: Path) -> None:
         " /env/lib/python3.8/site-packages/torchvision/image.so: undefined symbol: _ZN5torch3jit17parse\n  warn(\n"
     )
     assert told(tmp_path, head + "".join(f"part {at} of 9 written\n" for at in range(9))).category == "none"
+
+
+def test_choices_that_inductor_tries_and_leaves_out(tmp_path: Path) -> None:
+    head = "E0102 03:04:05.678000 4242 torch/_inductor/select_algorithm.py:2100] [7/0] "
+    tried = (
+        f"{head}Runtime error during autotuning: \n"
+        f"{head}No valid triton configs. OutOfResources: out of resource: shared memory, Required: 245760, "
+        "Hardware limit: 232448. Reducing block sizes or `num_stages` may help.. \n"
+        f"{head}Ignoring this choice.\n"
+    )
+    steps = "".join(f"step {step} loss {3 - step / 20:.3f}\n" for step in range(6))
+    path = tmp_path / "train.log"
+    path.write_text(tried * 12 + steps, encoding="utf-8")
+    assert diagnose([str(path)]).incident.category == "none"
