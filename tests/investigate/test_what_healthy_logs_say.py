@@ -104,6 +104,4 @@ def test_choices_that_inductor_tries_and_leaves_out(tmp_path: Path) -> None:
         f"{head}Ignoring this choice.\n"
     )
     steps = "".join(f"step {step} loss {3 - step / 20:.3f}\n" for step in range(6))
-    path = tmp_path / "train.log"
-    path.write_text(tried * 12 + steps, encoding="utf-8")
-    assert diagnose([str(path)]).incident.category == "none"
+    assert told(tmp_path, tried * 12 + steps).category == "none"

@@ -48,4 +48,6 @@ def test_a_run_that_such_a_line_follows_is_no_run_that_goes_on(tmp_path: Path) -
     log = tmp_path / "train.log"
     steps = "".join(f"step {step} loss {3 - step / 20:.3f}\n" for step in range(20))
     log.write_text(f"{steps}[1]    4242 bus error  python3 train.py\n", encoding="utf-8")
-    assert diagnose([str(log)]).incident.category != "none"
+    incident = diagnose(str(log)).incident
+    assert incident is not None
+    assert (incident.state, incident.category) == ("crashed", "environment")
