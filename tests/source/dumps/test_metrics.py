@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from preflight.source.dumps import metrics_csv, metrics_lines, mlflow_metrics, t
 from preflight.source.dumps.metric_names import normal, telling, time_of
 from preflight.source.dumps.opening import format_of, read_dump
 from preflight.source.dumps.part import Part
+from preflight.source.logs.read import read_logs
 from preflight.vocabulary.log import LogFile
 
 
@@ -173,3 +175,19 @@ def test_events_that_torch_wrote(tmp_path) -> None:  # type: ignore[no-untyped-d
     found = part(path.name, path.read_bytes())
     assert [one.step for one in found.steps] == list(range(5))
     assert found.steps[3].values["loss"] == pytest.approx(1.7)
+
+
+def test_json_lines_between_which_a_program_printed_words_are_a_log(tmp_path: Path) -> None:
+    rows = "".join(json.dumps({"step": step, "loss": 2.0 - step / 100}) + "\n" for step in range(20))
+    raised = (
+        'Traceback (most recent call last):\n  File "/job/train.py", line 7, in step\n'
+        "RuntimeError: mat1 and mat2 shapes cannot be multiplied (16x12 and 16x32)\n"
+    )
+    (tmp_path / "console.log").write_text(rows + raised)
+    (tmp_path / "table.jsonl").write_text(rows + '{"step": 20, "lo')
+    console, table = read_logs([str(tmp_path)]).files
+    assert (console.kind, table.kind) == ("text", "metrics")
+    assert table.problem == "1 lines are no JSON objects"
+    reading = read_logs([str(tmp_path / "console.log")])
+    assert len(reading.raised) == 1
+    assert [one.step for one in reading.steps] == list(range(20))

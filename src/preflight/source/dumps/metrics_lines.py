@@ -12,6 +12,8 @@ from preflight.vocabulary.log import LogFile, LogKind, StepLine
 KIND: LogKind = "metrics"
 _SPOKEN = {"message", "msg", "level", "levelname", "severity", "event", "log", "kind", "type"}
 """Objects with these are a log that is written as JSON, or events, and not a table of numbers."""
+_CONSOLE = 3
+"""Lines of words between the objects from which a file is what a program printed: of a table, one or two may be cut."""
 
 
 def looks_like(name: str, head: bytes) -> bool:
@@ -33,9 +35,9 @@ def looks_like(name: str, head: bytes) -> bool:
 
 
 def read(content: bytes, file: LogFile) -> Part:
-    """Read every object that has a number."""
+    """Read every object that has a number; where a program printed other lines between them, it is a log."""
     steps: list[StepLine] = []
-    broken = 0
+    broken = words = 0
     lines = content.split(b"\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -43,10 +45,13 @@ def read(content: bytes, file: LogFile) -> Part:
         cells = _flat(line)
         if cells is None:
             broken += 1
+            words += not line.lstrip().startswith((b"{", b'"', b"}")) and not line.rstrip().endswith(b"}")
             continue
         found = row(file, number, cells)
         if found is not None:
             steps.append(found)
+    if words >= _CONSOLE:
+        return Part(kind="text")
     times = [one.time for one in steps if one.time is not None]
     return Part(
         lines=len(lines) - (not lines[-1]),

@@ -201,6 +201,9 @@ def _dump(wanted: Wanted, opened: Opened, module: object, rules: Rules) -> Reduc
     file = msgspec.structs.replace(as_file(wanted, module.KIND), size=size)  # type: ignore[attr-defined]
     content = b"".join(parts)
     part = read_dump(module, content, file)  # type: ignore[arg-type]
+    if part.kind == "text":
+        again = Opened(io.BytesIO(content))
+        return _log(wanted, again, rules, again.head(_SAMPLE))
     reduced = _of_part(part, file, opened.problem)
     if getattr(module, "TEXT", False):
         _add_lines(reduced, wanted, content, rules)
