@@ -217,3 +217,44 @@ def test_processes_without_ranks_that_fail_alike_are_not_counted_as_none(inciden
     culprit = incident_of(log="step 1 loss 2.0\n" + 2 * header + full.format(0) + full.format(1)).culprit
     assert not culprit.ranks
     assert "all processes that write into the same file name the same cause" in culprit.reasons[0].text
+
+
+BEGUN = "".join(f"cn{rank // 2}-worker: up as rank {rank} of 4\n" for rank in range(4))
+WENT_ON = "".join(f"cn{line % 2}-worker: tick {line} of the run\n" for line in range(24))
+
+
+def lost(*ranks: int) -> str:
+    return "".join(
+        f'[rank{one}]: Traceback (most recent call last):\n[rank{one}]:   File "/job/train.py", line 20, in step\n'
+        f"[rank{one}]: RuntimeError: {CLOSED}\n"
+        for one in ranks
+    )
+
+
+def test_who_says_nothing_is_named_behind_the_beginning_of_a_program(incident_of) -> None:  # type: ignore[no-untyped-def]
+    assert incident_of(console=BEGUN + WENT_ON + lost(0, 3, 1)).culprit.ranks == (2,)
+
+
+@pytest.mark.parametrize("before", ["", WENT_ON, BEGUN])
+def test_who_says_nothing_in_what_may_be_quoted_is_not_named(incident_of, before: str) -> None:  # type: ignore[no-untyped-def]
+    assert incident_of(console=before + lost(0, 3, 1)).culprit.ranks == ()
+
+
+def of_process(node: int, pid: int, says: str) -> str:
+    label = f"(Trainer pid={pid}, ip=10.1.0.{node}) "
+    lines = ("Traceback (most recent call last):", '  File "/job/train.py", line 20, in step', says)
+    return "".join(f"{label}{line}\n" for line in lines)
+
+
+def test_the_only_node_that_names_a_cause_is_named_where_nothing_tells_a_rank(incident_of) -> None:  # type: ignore[no-untyped-def]
+    told = of_process(2, 7102, "KeyError: 'pixels'") + "".join(
+        of_process(node, 7100 + node + 10 * place, f"RuntimeError: {CLOSED}")
+        for node, place in ((1, 0), (1, 1), (2, 1))
+    )
+    incident = incident_of(console=told)
+    assert (incident.culprit.ranks, incident.culprit.nodes) == ((), ("10.1.0.2",))
+
+
+def test_no_node_is_named_where_several_name_a_cause(incident_of) -> None:  # type: ignore[no-untyped-def]
+    told = of_process(2, 7102, "KeyError: 'pixels'") + of_process(1, 7101, "KeyError: 'pixels'")
+    assert incident_of(console=told).culprit.nodes == ()

@@ -35,6 +35,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
     yield from _first(scene, list(best.values()))
     if not best:
         yield from _cut_off(scene)
+        yield from _of_a_node(scene)
     yield from _victims(scene, set(best))
 
 
@@ -59,6 +60,21 @@ def _first(scene: Scene, named: list[Event]) -> Iterator[Vote]:
             text=f"is the first to name a cause, by {'steps' if by_step else 'corrected clocks'}{tied}",
             quotes=(scene.case.quote(one.hit),),
         )
+
+
+def _of_a_node(scene: Scene) -> Iterator[Vote]:
+    """Vote for the only one of several nodes that names a cause itself, where nothing tells which process is which rank."""
+    people = scene.case.people
+    if people.ranks() or len(people.nodes) < 2:
+        return
+    named: dict[str, Event] = {}
+    for event in scene.roots():
+        if event.node is not None and event.specific and not compares(event):
+            named.setdefault(event.node, event)
+    if len(named) == 1:
+        node, event = named.popitem()
+        yield Vote(kind="root-event", node=node, text=f"names a cause itself: {event.title}",
+                   quotes=(scene.case.quote(event.hit),))  # fmt: skip
 
 
 def _cut_off(scene: Scene) -> Iterator[Vote]:

@@ -28,12 +28,13 @@ def votes(scene: Scene) -> Iterator[Vote]:
     # Who was stopped as soon as the first one had failed had no time to say anything.
     cut_short = stopped(scene) if not scene.waited else set()
     if missing:
+        lacks = "log" if len({file for file, _ in speaking.values()}) > 1 else "line of its own"
         for rank in missing:
             said = (_BESIDE_A_CAUSE if named else 1.0) * (_NOT_COLLECTED if _had_a_file(scene, missing) else 1.0)
             said *= _CUT_SHORT if rank in cut_short else 1.0
             yield Vote(kind="no-log", rank=rank, strength=_share(scene, missing) * said,
                        shared=_share(scene, missing) < 1.0,
-                       text=f"has no log, while {len(speaking)} other ranks have one")  # fmt: skip
+                       text=f"has no {lacks}, while {len(speaking)} other ranks have one")  # fmt: skip
     quiet = silent_ranks(scene)
     others = len(_complaining(scene) & set(speaking))
     for rank in quiet:
