@@ -13,6 +13,8 @@ _RANK = re.compile(r"[Rr]ank (\d+)\]")
 _WORK = re.compile(
     r"WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?(?:, NumelOut=(\d+))?(?:, Timeout\(ms\)=(\d+))?"
 )
+NUMBER_ALONE = "call"
+"""The name of a call of which a line tells the number and not what it was."""
 
 
 def flights_of_hits(hits: Iterable[Hit]) -> tuple[Flight, ...]:
@@ -62,7 +64,7 @@ def _finish_before(entries: Sequence[tuple[Hit, dict[str, int], dict[str, int], 
 def _open(enqueued: dict[str, int], completed: dict[str, int], hit: Hit) -> tuple[Call, ...]:
     """Return the oldest call of each group that is not finished, of which only the number is known."""
     return tuple(
-        Call(sequence=completed.get(group, -1) + 1, group=group, name="call", state="scheduled", created=hit.time)
+        Call(sequence=completed.get(group, -1) + 1, group=group, name=NUMBER_ALONE, state="scheduled", created=hit.time)
         for group, last in enqueued.items()
         if last > completed.get(group, -1)
     )

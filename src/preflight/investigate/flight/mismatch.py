@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from preflight.investigate.flight.frames import own_frame, written
+from preflight.investigate.flight.from_logs import NUMBER_ALONE
 from preflight.investigate.flight.groups import GroupState
 from preflight.vocabulary.log import Call, Flight, Frame
 
@@ -68,7 +69,7 @@ def _first(group: GroupState, flights: Mapping[int, Flight]) -> Difference | Non
     sequences = sorted({number for calls in group.calls.values() for number in calls})
     place = None
     for number in sequences:
-        made = {rank: calls[number] for rank, calls in group.calls.items() if number in calls}
+        made = {rank: calls[number] for rank, calls in group.calls.items() if number in calls and _known(calls[number])}
         if len(made) < 2:
             continue
         what = _what(made)
@@ -80,6 +81,11 @@ def _first(group: GroupState, flights: Mapping[int, Flight]) -> Difference | Non
                 place = _difference(group, number, "call-site", made, sites, flights)
     # The branches of a program call from several places; only a difference that shifts what follows means anything.
     return place if place is not None and place.shift else None
+
+
+def _known(calls: tuple[Call, ...]) -> bool:
+    """Return whether it is told what was called: of a number alone it is not known whether it differs."""
+    return all(call.name != NUMBER_ALONE for call in calls)
 
 
 def _what(made: dict[int, tuple[Call, ...]]) -> What | None:
