@@ -6,6 +6,7 @@ import re
 
 from preflight.investigate.case.case import Case, Event
 from preflight.investigate.case.node_events import alike, category_of, place_of, role_of
+from preflight.investigate.case.people import People
 from preflight.investigate.cause.exceptions import (
     class_of,
     meaning_of,
@@ -37,6 +38,10 @@ _MISSING = Signature(
 """A communicator of which RAS lacks a process."""
 
 
+_CAME = "came"
+"""The field of a signature in which the ranks are that came, where those are accused that did not."""
+
+
 def of_hit(case: Case, hit: Hit, signature: Signature) -> Event:
     """Return a line that a signature took as an event."""
     rank, node = placed_of(case, hit)
@@ -56,7 +61,7 @@ def of_hit(case: Case, hit: Hit, signature: Signature) -> Event:
         signature=signature,
         rank=rank,
         node=node,
-        accused=_accused(hit, signature),
+        accused=_accused(hit, signature, case.people),
         time=time,
         error=hit.time_error + case.clock_error(node),
         step=_step_of(case, hit, rank),
@@ -169,8 +174,16 @@ def placed_of(case: Case, hit: Hit) -> tuple[int | None, str | None]:
     return rank, node or people.node_of_who(who, hit.file)
 
 
-def _accused(hit: Hit, signature: Signature) -> tuple[int, ...]:
+def _accused(hit: Hit, signature: Signature, people: People) -> tuple[int, ...]:
     value = hit.fields.get(signature.points_to) if signature.points_to else None
+    if value is None and isinstance(came := hit.fields.get(_CAME), tuple):
+        return _left_by(came, people.world or 0)
     if isinstance(value, tuple):
         return value
     return (value,) if isinstance(value, int) and not isinstance(value, bool) else ()
+
+
+def _left_by(came: tuple[int, ...], world: int) -> tuple[int, ...]:
+    """Return the ranks that are not among those that came, where they are the fewer: ranks are counted without gaps."""
+    left = tuple(sorted(set(range(max(world, max(came, default=-1) + 1))) - set(came)))
+    return left if len(left) < len(came) else ()
