@@ -258,3 +258,39 @@ def test_the_only_node_that_names_a_cause_is_named_where_nothing_tells_a_rank(in
 def test_no_node_is_named_where_several_name_a_cause(incident_of) -> None:  # type: ignore[no-untyped-def]
     told = of_process(2, 7102, "KeyError: 'pixels'") + of_process(1, 7101, "KeyError: 'pixels'")
     assert incident_of(console=told).culprit.nodes == ()
+
+
+def test_who_does_not_come_is_named_where_the_one_that_keeps_the_store_gives_up(incident_of) -> None:  # type: ignore[no-untyped-def]
+    raised = "torch.distributed.DistStoreError: {}\n"
+    told = "".join(
+        f'worker-{rank} | Traceback (most recent call last):\nworker-{rank} |   File "/job/train.py", line 20, in main\n'
+        f"worker-{rank} | {raised.format(says)}"
+        for rank, says in (
+            (1, "wait timeout after 18000ms, keys: /default_pg/0//cpu//0/0"),
+            (0, "Timed out after 19 seconds waiting for clients. 2/3 clients joined."),
+        )
+    )
+    ends = "".join(f"worker-{rank} exited with code {code}\n" for rank, code in ((1, 1), (0, 1), (2, 143)))
+    assert incident_of(console=told + ends).culprit.ranks == (2,)
+
+
+@pytest.mark.parametrize(("came", "left"), [("3, 0, 1", (2,)), ("5, 0, 2, 3", (1, 4)), ("0, 1", ()), ("4, 1", ())])
+def test_who_is_not_among_those_that_came_is_named(incident_of, came: str, left: tuple[int, ...]) -> None:  # type: ignore[no-untyped-def]
+    told = (
+        "WARNING: One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are "
+        f"waiting for remainder of ranks for more than 60 seconds. Stalled ops: allreduce.fc.weight [ready ranks: {came}]\n"
+    )
+    assert incident_of(console=told).culprit.ranks == left
+
+
+def test_a_call_of_which_the_number_alone_is_told_differs_from_none(incident_of) -> None:  # type: ignore[no-untyped-def]
+    timed_out = (
+        "[rank{0}]:[E309 09:55:29.3{0:02d} ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=70, OpType=REDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600034 milliseconds before "
+        "timing out.\n"
+    )
+    alone = (
+        "[rank3]:[E309 09:55:46.99 ProcessGroupNCCL.cpp:1709] [PG 0 (default_pg) Rank 3] Timeout at NCCL work: 70, "
+        "last enqueued NCCL work: 82, last completed NCCL work: 69.\n"
+    )
+    assert incident_of(console="".join(map(timed_out.format, (4, 2, 1, 5, 0))) + alone).culprit.ranks == ()

@@ -71,6 +71,11 @@ def is_wait(event: Event) -> bool:
     return any(word in event.id for word in _WAITS)
 
 
+def tells_of_others(event: Event) -> bool:
+    """Return whether an event tells of others: who keeps the store says so of those who did not come, and gives up for them."""
+    return event.role == "cascade" or event.id == STORE_WAITS
+
+
 def compares(event: Event) -> bool:
     """Return whether an event tells that two ranks differ, and not which of them is as it should be."""
     return event.id == TOO_MUCH or "theirs" in event.hit.fields or "differs" in event.hit.fields
