@@ -88,3 +88,26 @@ def test_one_rank_that_speaks_does_not_tell_who_the_worker_that_died_was(inciden
     )
     assert incident.culprit.ranks == ()
     assert incident.ranks_seen == (1,)
+
+
+ASSERTED = "cn7:{}:990 [{}] include/alloc.h:125 NCCL WARN Cuda failure 710 'device-side assert triggered'\n"
+
+
+@pytest.mark.parametrize(
+    ("processes", "culprit"),
+    [
+        (((902, 2),), (2,)),  # the device of a process is its place on its node
+        (((902, 0),), ()),  # each process may see a device of its own alone
+        (((902, 1), (902, 2)), ()),  # a process with several devices
+        (((901, 1), (902, 1)), ()),  # two processes on a device, or two that see others
+    ],
+)
+def test_the_device_that_nccl_names_is_a_place(
+    incident_of: Investigated, processes: tuple[tuple[int, int], ...], culprit: tuple[int, ...]
+) -> None:
+    assert incident_of("".join(ASSERTED.format(*one) for one in processes)).culprit.ranks == culprit
+
+
+def test_the_device_that_nccl_names_is_no_rank_where_ranks_are_told(incident_of: Investigated) -> None:
+    step = "[rank12]: step 4 loss 2.0\n[rank12]: RuntimeError: Connection closed by peer [10.1.0.1]:4411\n"
+    assert incident_of(step + ASSERTED.format(902, 2)).culprit.ranks != (2,)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from preflight.source.logs.consoles import of_nodes
+from preflight.source.logs.devices import by_device
 from preflight.source.logs.named_processes import named_processes
 from preflight.source.logs.naming import label
 from preflight.source.logs.reduced import ROWS, Reduced
@@ -101,7 +102,10 @@ def _with_rank(who: Who, rank: int | None) -> Who:
 
 
 def _known(parts: Sequence[Reduced]) -> _Known:
-    """Return who is behind a number of a process, where lines tell both; two ranks of one number are not told apart."""
+    """Return who is behind a number of a process, where lines tell both; two ranks of one number are not told apart.
+
+    Where no line tells a rank, it is the place of the process on its node, if that is known.
+    """
     found: dict[tuple[str | None, int], set[Who]] = defaultdict(set)
     tellers = [process.who for part in parts for process in part.processes]
     tellers += [ending.about for part in parts for ending in part.endings]
@@ -110,6 +114,8 @@ def _known(parts: Sequence[Reduced]) -> _Known:
             bare = Who(who.rank, who.node, who.local_rank)
             found[who.node, who.pid].add(bare)
             found[None, who.pid].add(bare)
+    if not found and all(hit.who.rank is None for part in parts for hit in part.hits):
+        return by_device(hit for part in parts for hit in part.hits)
     return {key: next(iter(these)) for key, these in found.items() if len({who.rank for who in these}) == 1}
 
 
