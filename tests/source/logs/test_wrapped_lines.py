@@ -52,3 +52,40 @@ def test_an_event_within_an_event_and_its_machine_are_kept() -> None:
     head = head_of(text := unwrapped(json.dumps(row)))
     assert (head.who.node, head.who.local_rank) == ("gpu-7", 3)
     assert text[head.end :] == "health event " + json.dumps(inner, separators=(",", ":"))
+
+
+def test_pairs_of_names_and_values_are_read_as_a_label_and_a_message() -> None:
+    line = 'time=2026-03-04T05:06:07.25Z level=error rank=5 host=cn7 msg="File \\"/job/train.py\\", line 7" step=12 loss=2.5'
+    text = unwrapped(line)
+    head = head_of(text)
+    assert (head.who.rank, head.who.node) == (5, "cn7")
+    assert head.stamp is not None
+    assert text.endswith('File "/job/train.py", line 7 step=12 loss=2.5')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time=0.25 loss=2.5 step=12",
+        "level=3 of the tree, message follows",
+        'ts=4 log="a" event=done',
+        "t=12 msg",
+    ],
+)
+def test_pairs_without_a_message_stay(text: str) -> None:
+    assert unwrapped(text) == text
+
+
+def test_ranks_are_told_by_the_pairs_of_their_lines(tmp_path: Path) -> None:
+    pair = 'time=2026-03-04T05:06:{:02d}Z level=info rank={} msg="{}"\n'
+    lines = [pair.format(second, rank, f"step {second} loss 1.{second}") for second in range(6) for rank in range(3)]
+    raised = (
+        "Traceback (most recent call last):",
+        '  File \\"/job/train.py\\", line 7, in step',
+        "ValueError: no such label",
+    )
+    lines += [pair.format(9, 2, says) for says in raised]
+    (tmp_path / "all.log").write_text("".join(lines))
+    reading = read_logs([str(tmp_path)])
+    assert {one.who.rank for one in reading.steps} == {0, 1, 2}
+    assert [(one.hit.who.rank, one.exception) for one in reading.raised] == [(2, "ValueError")]

@@ -1,4 +1,4 @@
-"""Takes a line out of the JSON that a container's or a program's logger wrapped it in."""
+"""Takes a line out of the JSON, or the pairs of names and values, that a container's or a program's logger wrapped it in."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from preflight.source.logs.prefixes import plain
 _WRAPPED = re.compile(
     r'^\{"(?:log|message|msg|time|timestamp|ts|level|stream|severity|asctime|@timestamp|text|event|rank)":'
 )
+_PAIRED = re.compile(r"(?:time|timestamp|ts|t|level|lvl|severity)=\S")
+_PAIR = re.compile(r'(?:^|(?<= ))([A-Za-z_@][\w.@-]{0,40})=("(?:[^"\\]|\\.)*"|[^\s"]\S*)')
+_DIGITS = 9
+_SAID = ("message", "msg")
 _LABEL = re.compile(
     r"(?:[\w.-]{1,60}: )?(?:\[[A-Za-z_]{0,20}\d{1,7}(?:\|\d+)?\]:|\[\d+,\d+\]<std\w+>:|\d{1,7}: ?|[A-Za-z][\w.-]{0,60}[-_]\d{1,7} +\| )(?=\{\")"
 )
@@ -20,7 +24,7 @@ _LATEST = 100
 _MESSAGE = ("log", "message", "msg", "text", "event")
 _RAISED = ("exc", "exc_info", "exception", "traceback", "stack_trace", "stack_info", "error.stack_trace")
 """Where loggers put the traceback of an exception."""
-_WHEN = ("time", "timestamp", "ts", "@timestamp", "asctime")
+_WHEN = ("time", "timestamp", "ts", "t", "@timestamp", "asctime")
 _NODE = ("node", "nodeName", "node_name", "nodename", "hostname", "host")
 _HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,100}")
 _WITHIN = 4
@@ -28,19 +32,14 @@ _WITHIN = 4
 
 
 def unwrapped(text: str) -> str:
-    """Return a line that a container's or a program's logger wrapped in JSON as it would stand in a plain log.
+    """Return a line that a container's or a program's logger wrapped in JSON or in pairs as it would stand in a plain log.
 
     What a launcher put before it stays there.
     """
     if text[:2] != '{"' and '{"' in text[:_LATEST]:
         label = _LABEL.match(text)
         return label[0] + unwrapped(text[label.end() :]) if label else text
-    if text[:2] != '{"' or not _WRAPPED.match(text):
-        return text
-    try:
-        found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return text
+    found = _fields(text)
     message = next((found[key] for key in _MESSAGE if isinstance(found.get(key), str)), None)
     if message is None:
         return text
@@ -58,8 +57,38 @@ def unwrapped(text: str) -> str:
         level.upper() if isinstance(level, str) else "",
         plain(message.rstrip("\r\n")).replace("\n", " "),
         msgspec.json.encode(within).decode() if within else "",
+        _rest(text, found) if text[:1] != "{" else "",
     ]
     return " ".join(part for part in parts if part)
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """Return the fields of a line in JSON, or of one in the form ``level=info rank=3 msg="..."``; empty for any other line."""
+    if text[:2] == '{"' and _WRAPPED.match(text):
+        try:
+            found: dict[str, Any] = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return {}
+        return found
+    if not _PAIRED.match(text):
+        return {}
+    pairs: dict[str, Any] = {key: _value(value) for key, value in _PAIR.findall(text)}
+    return pairs if any(isinstance(pairs.get(key), str) for key in _SAID) else {}
+
+
+def _rest(text: str, found: dict[str, Any]) -> str:
+    """Return the pairs of a line that say something beside its message: steps and their numbers stand in them."""
+    taken = {*_WHEN, *_NODE, *_SAID, "level", "lvl", "severity", "rank", "global_rank", "local_rank"}
+    return " ".join(f"{key}={value}" for key, value in _PAIR.findall(text) if key in found and key not in taken)
+
+
+def _value(text: str) -> str | int:
+    if text[:1] != '"':
+        return int(text) if text.isdecimal() and len(text) <= _DIGITS else text
+    try:
+        return str(msgspec.json.decode(text))
+    except (msgspec.DecodeError, UnicodeError):
+        return text[1:-1]
 
 
 def _event_within(found: dict[str, Any], depth: int = _WITHIN) -> dict[str, Any]:
