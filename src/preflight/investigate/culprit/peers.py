@@ -123,13 +123,16 @@ def _lost_nodes(scene: Scene) -> Iterator[Vote]:
 
 
 def _store(scene: Scene) -> Iterator[Vote]:
-    """Vote for the node of rank 0, which keeps the store, where others find the store gone and it was not stopped."""
+    """Vote for the node of rank 0, which keeps the store, where others find the store gone and it was not stopped.
+
+    Where it gave up for those who did not come, it says so, and the store went with it.
+    """
     people = scene.case.people
     home = people.node_of.get(0)
     told = [event for event in scene.failing if event.id == "network.store-gone"]
     others = [event for event in told if event.node is not None and event.node != home]
     yield from _agent(scene, told)
-    if home is None or not others or any(event.node == home for event in told):
+    if home is None or not others or any(event.node == home for event in told) or _store_waits(scene):
         return
     text = "keeps the store, which ranks of other nodes find gone"
     yield Vote(kind="accused", node=home, strength=0.8, text=text, quotes=(scene.case.quote(others[0].hit),))
