@@ -111,3 +111,11 @@ def test_the_device_that_nccl_names_is_a_place(
 def test_the_device_that_nccl_names_is_no_rank_where_ranks_are_told(incident_of: Investigated) -> None:
     step = "[rank12]: step 4 loss 2.0\n[rank12]: RuntimeError: Connection closed by peer [10.1.0.1]:4411\n"
     assert incident_of(step + ASSERTED.format(902, 2)).culprit.ranks != (2,)
+
+
+def test_the_device_that_nccl_names_is_no_rank_where_lines_speak_of_ranks(incident_of: Investigated) -> None:
+    told = (
+        "cn7:902:902 [3] init.cc:1247 NCCL WARN Mismatched collective detected, please check your collective calls at and "
+        "around rank 39. You can use NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=COLL to see the collective logs\n"
+    )
+    assert incident_of(told).culprit.ranks == (39,)
