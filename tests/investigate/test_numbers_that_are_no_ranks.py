@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from preflight.investigate.diagnose import diagnose
+from preflight.source.logs.styles import style_of
 from preflight.vocabulary.incident import Incident
 
 Investigated = Callable[[str], Incident]
@@ -119,3 +120,31 @@ def test_the_device_that_nccl_names_is_no_rank_where_lines_speak_of_ranks(incide
         "around rank 39. You can use NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=COLL to see the collective logs\n"
     )
     assert incident_of(told).culprit.ranks == (39,)
+
+
+def labelled(*numbers: int, says: str = "tick {} of the run") -> str:
+    return "".join(f"[{number}] {says.format(line)}\n" for line, number in enumerate(numbers))
+
+
+FAILS = "".join(
+    f'[{rank}] Traceback (most recent call last):\n[{rank}]   File "/job/train.py", line 20, in step\n'
+    f"[{rank}] RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.1.0.1]:60\n"
+    for rank in (3, 0, 1)
+)
+
+
+def test_a_number_in_brackets_before_every_line_is_its_writer(incident_of: Investigated) -> None:
+    incident = incident_of(labelled(0, 1, 3, 2, 2, 0, 3, 1, 1, 0, 2, 3, 0, 0, 1, 2) + FAILS)
+    assert incident.culprit.ranks == (2,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        labelled(*range(4), *range(4), *range(4), *range(4)),  # a list that is printed again and again
+        labelled(*(number // 4 for number in range(16))),  # numbers of epochs
+        labelled(*(1, 2, 2, 1) * 4),  # whoever counts from nought is not there
+    ],
+)
+def test_other_numbers_in_brackets_are_no_writers(text: str) -> None:
+    assert style_of(text.encode()) == ""

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from preflight.source.logs.times import Stamp, stamp_at
 from preflight.vocabulary.log import Who
 
-LineStyle = Literal["", "srun", "hosts", "workers", "tags", "pods"]
+LineStyle = Literal["", "srun", "hosts", "workers", "tags", "pods", "places"]
 """What ``3: `` or ``name: `` at the beginning of a line is in this file: nothing in particular, srun's label, a host.
 
 ``workers``: ``[worker 3]`` is a rank, as all of them are there and none is named otherwise.
@@ -83,6 +83,8 @@ _SRUN = re.compile(r"\s*(?!\d{1,2}:\d\d:\d\d(?!:))(\d{1,7}): ?")
 """A label of srun, and not the hour of a time of the day that stands first in the line."""
 _HOST = re.compile(r"([A-Za-z0-9](?:[\w.-]*[\w])?): ?(?!\d+:\d+ \[\d+\] )")
 TAG = re.compile(r"-{0,2}(?i:rank)[ _=-]?(\d{1,7})\t")
+PLACE = re.compile(r"\[(\d{1,4})\] ")
+"""What Intel's MPI and hand-made launchers put before each line: a rank, or a place where each node has a file of its own."""
 POD = re.compile(
     r"((?:[a-z0-9]+-)+(?:worker|master|launcher|node|head|ps|trainer|server|replica)s?(?:-\d{1,5}){1,2}) ([a-z0-9][a-z0-9-]*) "
 )
@@ -183,6 +185,11 @@ def _labelled(text: str, style: LineStyle, taken: _Taken) -> int:
         match = TAG.match(text)
         if match:
             taken.rank = int(match[1])
+            return match.end()
+    elif style == "places":
+        match = PLACE.match(text)
+        if match:
+            taken.local = int(match[1])
             return match.end()
     elif style == "pods":
         match = POD.match(text)

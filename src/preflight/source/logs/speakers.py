@@ -20,7 +20,7 @@ _WORKER = re.compile(rb"\n\((?:[A-Za-z_]\w{0,40}[ _])?(?:TP|rank=)\d")
 """Apart from the others: a search for one fixed beginning is many times faster than one for either of two."""
 _PIPED = re.compile(rb"\n[A-Za-z][\w.-]{0,60}[-_]\d{1,7} +\| ")
 """The name of a container with its number, as docker compose puts it before each line."""
-_ON_EVERY_LINE = ("tags", "pods")
+_ON_EVERY_LINE = ("tags", "pods", "places")
 """The styles of files in which every line bears a label."""
 _END_OF_LINE = re.compile(rb"\n")
 _LATEST = 80

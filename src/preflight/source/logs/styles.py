@@ -7,7 +7,7 @@ import itertools
 import re
 
 from preflight.source.logs.pages import decoded
-from preflight.source.logs.prefixes import POD, TAG, LineStyle, head_of, plain
+from preflight.source.logs.prefixes import PLACE, POD, TAG, LineStyle, head_of, plain
 
 _SRUN = re.compile(r"\s*(?!\d{1,2}:\d\d:\d\d(?!:))(\d{1,7}): ?")
 _HOST = re.compile(r"((?=[\w.-]*\d)[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ?(?!\d+:\d+ \[\d+\] )")
@@ -58,6 +58,8 @@ def style_of(sample: bytes) -> LineStyle:
         return "hosts"
     if _bear(lines, TAG):
         return "tags"
+    if _bear(lines, PLACE) and _of_writers([int(match[1]) for line in lines if (match := PLACE.match(line))]):
+        return "places"
     if _bear(lines, POD) and len({match[2] for line in lines if (match := POD.match(line))}) <= _MOST_CONTAINERS:
         return "pods"
     return "workers" if _workers_are_ranks(sample) else ""
@@ -67,6 +69,12 @@ def _bear(lines: list[str], label: re.Pattern[str]) -> bool:
     """Whether nearly all lines begin with a label, of several writers each of which says more than one line."""
     found = [match[1] for line in lines if (match := label.match(line))]
     return len(found) >= _SHARE * len(lines) and 1 < len(set(found)) <= len(found) // 2
+
+
+def _of_writers(labels: list[int]) -> bool:
+    """Whether numbers before lines are those of writers: all from nought, each now and then before several lines, none in order."""
+    steps = [after - before for before, after in itertools.pairwise(labels)]
+    return set(labels) == set(range(max(labels) + 1)) and 0 in steps and min(steps) < 0
 
 
 def _workers_are_ranks(sample: bytes) -> bool:
