@@ -89,3 +89,15 @@ def test_ranks_are_told_by_the_pairs_of_their_lines(tmp_path: Path) -> None:
     reading = read_logs([str(tmp_path)])
     assert {one.who.rank for one in reading.steps} == {0, 1, 2}
     assert [(one.hit.who.rank, one.exception) for one in reading.raised] == [(2, "ValueError")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{{"ts": "2026-03-04T05:06:{:02d}Z", "rank": {}, "message": "tick of the run"}}\n',
+        'time=2026-03-04T05:06:{:02d}Z level=info rank={} msg="tick of the run"\n',
+    ],
+)
+def test_who_speaks_in_wrapped_lines_is_known_also_where_nothing_is_found_in_them(line: str, tmp_path: Path) -> None:
+    (tmp_path / "all.log").write_text("".join(line.format(second, rank) for second in range(6) for rank in range(3)))
+    assert {(one.who.rank, one.lines) for one in read_logs([str(tmp_path)]).spoke} == {(0, 6), (1, 6), (2, 6)}

@@ -18,6 +18,10 @@ _KNOWN = re.compile(rb"\n\[(?:rank|default|Rank |rank: |gpu|worker)(?=\d)")
 _OTHER = re.compile(rb"\[(?=[Rr0-9p])(?:[Rr]ank[ :_]{0,2}\d+\]|\d+,\d+\]<std|\d+\]<std|pod/|\d+\]:)")
 _WORKER = re.compile(rb"\n\((?:[A-Za-z_]\w{0,40}[ _])?(?:TP|rank=)\d")
 """Apart from the others: a search for one fixed beginning is many times faster than one for either of two."""
+_WRAPPED = re.compile(
+    rb'(?m)^(?:\{"|(?:time|timestamp|ts|t|level|lvl|severity)=)(?=[^\n]{0,200}?[ "](?:global_)?rank(?:": ?|=)\d)'
+)
+"""What a logger wrapped in JSON, or in pairs of names and values, with the rank among them."""
 _PIPED = re.compile(rb"\n[A-Za-z][\w.-]{0,60}[-_]\d{1,7} +\| ")
 """The name of a container with its number, as docker compose puts it before each line."""
 _ON_EVERY_LINE = ("tags", "pods", "places")
@@ -134,6 +138,7 @@ class Speakers:
             labels = [match.start() for match in _OTHER.finditer(block.data, start, stop)]
             labels += [match.start() + 1 for match in _WORKER.finditer(block.data, start, stop)]
             labels += _piped(block.data, start, stop)
+            labels += [match.start() for match in _WRAPPED.finditer(block.data, start, stop)]
             if self._style in _ON_EVERY_LINE:
                 labels += [start, *(match.end() for match in _END_OF_LINE.finditer(block.data, start, stop - 1))]
             for label in sorted(labels):
