@@ -72,7 +72,7 @@ def test_a_change_is_written_with_its_reversal_and_taken_back(script: Path, caps
 
 def test_a_file_in_which_nothing_fits_is_undecidable(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fix("clip-gradients", "--to", "run.sh", "--apply", "--yes") == 3
-    assert "left:" in capsys.readouterr().err
+    assert "not changed:" in capsys.readouterr().err
     assert script.read_text() == SCRIPT
 
 
@@ -83,6 +83,9 @@ def test_misuse_is_said(script: Path) -> None:
         fix("--apply", "--to", "run.sh")
     with pytest.raises(UsageError, match="no remedies for 'reduce-bach'"):
         fix("reduce-bach")
+    with pytest.raises(UsageError, match="no remedy is called 'reduce-bach'") as refused:
+        fix("reduce-bach", "--to", "run.sh")
+    assert refused.value.hint == "did you mean reduce-batch?"
     with pytest.raises(UsageError, match="NAME=VARIABLE"):
         fix("clip-gradients", "--to", "run.sh", "--with", "model")
 

@@ -67,6 +67,21 @@ def test_a_variable_is_exported_behind_the_head_of_the_script() -> None:
     assert changed("print-nccl-warnings", "run.sh", after) == after
 
 
+def test_several_variables_share_one_import_in_a_program() -> None:
+    after = changed("record-collectives", "train.py", '"""Train."""\nimport torch\n')
+    assert after.count("import os\n") == 1
+    assert after.count("os.environ[") == 2
+    assert after.index("os.environ[") < after.index("import torch")
+
+
+def test_a_change_of_another_kind_of_file_is_not_missing_where_one_was_made() -> None:
+    text = "loss = net(x).sum()\nloss.backward()\noptimizer.step()\n"
+    made = propose(load_remedy("clip-gradients"), "train.py", text, {"model": "net"})
+    assert (len(made.made), made.missing) == (1, ())
+    none = propose(load_remedy("clip-gradients"), "train.py", "y = net(x)\n", {"model": "net"})
+    assert none.missing == none.left != ()
+
+
 def test_a_variable_that_is_set_is_replaced_and_can_be_removed() -> None:
     assert "NCCL_SOCKET_IFNAME=bond0\n" in changed("set-nccl-interface", "run.sbatch", LAUNCH, "bond0")
     gone = changed("unset-nccl-interface", "run.sh", LAUNCH)

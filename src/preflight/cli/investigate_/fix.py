@@ -30,7 +30,7 @@ def command(words: tuple[str, ...], **given: Any) -> int:
     from preflight.catalog.remedy_files import remedy_names
     from preflight.cli.parts.recording import catalog
     from preflight.cli.parts.writing import writing_of
-    from preflight.errors import UsageError
+    from preflight.errors import UsageError, nearest
 
     look = writing_of(given)
     folders = catalog()
@@ -47,7 +47,13 @@ def command(words: tuple[str, ...], **given: Any) -> int:
             raise UsageError("no file is named", f"preflight investigate fix {words[0]} --apply --to FILE")
         return show(words[0], folders, look)
     if given["targets"] or given["apply_"] or given["revert"]:
-        raise UsageError("no remedy is named", "preflight investigate fix lists them")
+        if len(words) != 1:
+            raise UsageError("no remedy is named", "preflight investigate fix lists them")
+        near = nearest(words[0], remedy_names(folders))
+        raise UsageError(
+            f"no remedy is called {words[0]!r}",
+            f"did you mean {near}?" if near else "preflight investigate fix lists them",
+        )
     from preflight.cli.parts.fixes import listed
 
     return listed(words, folders, look)

@@ -141,8 +141,8 @@ def to_files(name: str, catalog: tuple[str, ...], look: Writing, given: Mapping[
     proposals = [_proposal(remedy, path, given) for path in given["targets"]]
     for one in proposals:
         put(one.diff(), look)
-        for why in one.left:
-            remark(f"{one.path}: left: {why}", look)
+        for why in one.missing:
+            remark(f"{one.path}: not changed: {why}", look)
     if not any(one.made for one in proposals):
         remark(f"nothing in {', '.join(given['targets'])} is changed by {name}", look)
         return UNDECIDABLE

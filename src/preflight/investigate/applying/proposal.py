@@ -22,6 +22,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         remedy: Name of the remedy. path: The file. before, after: Its text.
         made: What is changed, a sentence each. left: What could not be, and why.
+        missing: Of these, what the remedy needs there beside what is changed.
     """
 
     remedy: str
@@ -30,6 +31,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     after: str
     made: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
     def diff(self) -> str:
         """The change as a patch."""
@@ -63,13 +65,18 @@ def propose(remedy: Remedy, path: str, text: str, given: Mapping[str, str], valu
     if not remedy.changes:
         raise UsageError(f"{remedy.id} is not a change of a file", remedy.instruction)
     kind = kind_of(path, text)
-    made: list[str] = []
-    left: list[str] = []
+    made: list[tuple[type[Change], str]] = []
+    left: list[tuple[type[Change], str]] = []
     after = text
     for change in remedy.changes:
         after, said, why = _changed(change, kind, path, after, given, value if not made else None)
-        (made if said else left).append(said or why)
-    return Proposal(remedy=remedy.id, path=path, before=text, after=after, made=tuple(made), left=tuple(left))
+        (made if said else left).append((type(change), said or why))
+    # A remedy of a file's kind that was applied needs not be applied in the way of another kind of file, too.
+    kinds = {one for one, _ in made}
+    return Proposal(
+        remedy=remedy.id, path=path, before=text, after=after, made=tuple(said for _, said in made),
+        left=tuple(why for _, why in left), missing=tuple(why for one, why in left if not kinds or one in kinds),
+    )  # fmt: skip
 
 
 def kind_of(path: str, text: str) -> str:

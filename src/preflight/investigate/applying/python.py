@@ -228,6 +228,9 @@ def _settings(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
         yield from ((name, value) for name, value in pairs if name is not None and isinstance(value, ast.Constant))
 
 
+_IMPORT = "import os\n\n"
+
+
 def set_environment(change: EnvironmentChange, path: str, text: str, value: str | None) -> tuple[str, str | None]:
     """Set a variable before anything is imported that might read it; return the text and what was done."""
     source = Source(path, text)
@@ -245,7 +248,11 @@ def set_environment(change: EnvironmentChange, path: str, text: str, value: str 
         at_line = node.end_lineno or at_line
     at = source.at(at_line + 1, 0) if at_line < len(source._lines) else len(text)
     lead = "\n" if at and not text[:at].endswith("\n\n") else ""
-    after = f"{text[:at]}{lead}import os\n\n{line}\n\n{text[at:].lstrip(chr(10))}"
+    rest = text[at:].lstrip("\n")
+    if rest.startswith(f"{_IMPORT}os.environ["):  # another variable is set there
+        after = f"{text[:at]}{lead}{_IMPORT}{line}\n{rest.removeprefix(_IMPORT)}"
+    else:
+        after = f"{text[:at]}{lead}{_IMPORT}{line}\n\n{rest}"
     Source(path, after)
     return after, f"{change.variable}={wanted} is set before the imports"
 
