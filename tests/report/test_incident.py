@@ -8,7 +8,14 @@ import msgspec
 import pytest
 
 from preflight.report.parts.alarm_text import ranks
-from preflight.report.parts.incident_words import clock_time, culprit_in_words, moment_time, percent, several_days
+from preflight.report.parts.incident_words import (
+    clock_time,
+    culprit_in_words,
+    moment_time,
+    percent,
+    quote_line,
+    several_days,
+)
 from preflight.report.render import render
 from preflight.vocabulary.incident import Activity, Culprit, Incident, Moment, Quote
 from preflight.vocabulary.report import Report
@@ -43,6 +50,14 @@ def test_what_a_log_says_does_not_become_part_of_the_page(format: str) -> None:
     assert all(line.count("|") - line.count("\\|") in (3, 4, 5, 6) for line in text.splitlines() if line[:1] == "|")
     assert "\x1b" not in text
     assert "‮" not in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_long_path_leaves_a_line_of_what_was_said(width: int) -> None:
+    said = "RuntimeError: " + "x" * 40 + " end of the first line of it"
+    quote = Quote(path="/lustre/projects/" + "deep/" * 30 + "stderr.log", line=31, text=said)
+    assert len(said) > width or quote_line(quote, width).endswith(said)
+    assert len(quote_line(quote, width).partition(": ")[2]) >= min(len(said), width)
 
 
 def test_a_rank_that_falls_silent_is_seen_in_the_map() -> None:

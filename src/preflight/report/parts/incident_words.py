@@ -54,10 +54,10 @@ def subtitle(incident: Incident) -> str:
 
 
 def quote_line(quote: Quote, width: int) -> str:
-    """Return a line as it stands in its file, cut to about one line of the report."""
+    """Return a line as it stands in its file, cut to about one line of the report; a long path does not shorten it further."""
     where = f"{clean(quote.path)}:{quote.line}: " if quote.line else f"{clean(quote.path)}: "
     text = one_line(quote.text).strip()
-    room = max(2 * width - len(where) - 12, 40)
+    room = max(2 * width - len(where) - 12, width)
     return where + (text if len(text) <= room else f"{text[: room - 3]}...")
 
 
