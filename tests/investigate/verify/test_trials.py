@@ -83,3 +83,8 @@ def test_the_command_makes_trials_and_answers_by_its_code(tmp_path: Path, capsys
     assert main([*line, "--metric", "wall_seconds:lower:90%"]) == 3
     assert "INCONCLUSIVE" in capsys.readouterr().out
     assert main(["investigate", "verify"]) == 2
+    # A problem that nothing is called would be absent for ever.
+    capsys.readouterr()
+    assert main([*line, "--problem", "netwrok"]) == 2
+    assert "did you mean network?" in capsys.readouterr().err
+    assert main([*line, "--problem", "exit-1", "--format", "json"]) == 0

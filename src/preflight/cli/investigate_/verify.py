@@ -111,6 +111,8 @@ def command(**given: Any) -> int:
     asked = Asked(given["problem"], given["unit"], given["rate"], given["every_run"], given["tolerate"], given["alpha"])
     wanted = Wanted(given["metrics"], share_of(given["margin"], "--margin"))
     before, after, tabled = _trials(given, look, asked)
+    if asked.what is not None:
+        _known(asked.what, [*before, *after], wanted.directions)
     found = verify(before, after, asked=asked, wanted=wanted, warm_up=given["warm_up"], all_metrics=tabled)
     inputs: dict[str, object] = {
         "subject": _subject(given),
@@ -120,6 +122,32 @@ def command(**given: Any) -> int:
     report = report_of(found, inputs)
     answer(report, look, SourceLines())
     return EXIT_CODES[report.verdict]
+
+
+def _known(problem: str, trials: list[Any], metrics: Any) -> None:
+    """Refuse a problem that nothing has the name of: it would be absent for ever.
+
+    Raises:
+        UsageError: It is no signature, category or metric, and no run failed with it.
+    """
+    from typing import get_args
+
+    from preflight.catalog.signature_files import signature_names
+    from preflight.cli.parts.recording import catalog
+    from preflight.errors import UsageError, nearest
+    from preflight.vocabulary.signature import Category
+
+    seen = {what for one in trials for what in one.what}
+    names = {*get_args(Category), *seen, *metrics, "hang", "timeout"}
+    if problem in names or problem.startswith(("exception.", "exit-", "signal-")):
+        return
+    names |= set(signature_names(tuple(catalog())))
+    if problem not in names:
+        near = nearest(problem, names)
+        raise UsageError(
+            f"--problem {problem}: no signature, category or compared metric is called so",
+            f"did you mean {near}?" if near else "preflight list signatures; a metric: --metric NAME:DIRECTION, too",
+        )
 
 
 def _named(trials: list[Any]) -> list[str] | str:
