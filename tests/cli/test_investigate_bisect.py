@@ -130,6 +130,8 @@ def test_the_budget_is_told_first_and_nothing_is_run_when_asked(
         (("--batch", "1", "8", "--launcher", "srum", "--", "echo", "{batch}"), "no launcher is called"),
         (("--batch", "1", "8", "--key", "a.b", "--", "echo", "{config}"), "--key needs the configuration"),
         (("--hypotheses", "nonsense"), "is not CAUSE=PROBABILITY"),
+        (("--hypotheses", "broken-lnk=0.5"), "no cause is called 'broken-lnk'"),
+        (("--commits", "HEAD~1", "HEAD", "--", "true"), "is in no git repository"),
     ],
 )
 def test_misuse_is_said(words: tuple[str, ...], said: str) -> None:

@@ -103,6 +103,7 @@ def test_a_list_is_proposed_from_a_report(capsys: pytest.CaptureFixture[str]) ->
         (("ours.toml", "--set", "folder"), "is not NAME=VALUE"),
         (("ours.toml", "--set", "foldr=1"), "there is no setting"),
         (("ours.toml", "--only", "their"), "there is no item"),
+        (("before-launch", "--set", "shm_gb=plenty"), "is not a number"),
         (("ours.toml", "--attest", "said", "--by", "Ada"), "needs a name and evidence"),
     ],
 )

@@ -74,6 +74,10 @@ def _settings(words: Sequence[str], checklist: Checklist) -> dict[str, Scalar]:
             raise UsageError(f"--set {word}: is not NAME=VALUE", "for example: --set checkpoint_folder=/ckpt")
         found[name] = _number(value)
     _known(list(found), [*checklist.settings, *_places(checklist)], "setting")
+    for name, said in found.items():
+        setting = checklist.settings.get(name)
+        if setting is not None and isinstance(setting.default, int | float) and isinstance(said, str):
+            raise UsageError(f"--set {name}={said}: is not a number", setting.what)
     return found
 
 

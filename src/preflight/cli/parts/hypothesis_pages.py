@@ -18,7 +18,10 @@ def next_test(text: str, look: Writing, results: tuple[str, ...] = (), gpus: int
 
     experiments = load_experiments(catalog())
     by_name = {one.id: one for one in experiments}
-    beliefs = beliefs_of(_causes(text))
+    causes = _causes(text)
+    if not os.path.isfile(text):
+        _known(causes, {name for one in experiments for name in one.expects})
+    beliefs = beliefs_of(causes)
     done = []
     for word in results:
         name, equals, outcome = word.partition("=")
@@ -67,6 +70,34 @@ def next_test(text: str, look: Writing, results: tuple[str, ...] = (), gpus: int
                 lines.append(f"  Afterwards: {one.experiment.undo}")
     put("\n".join(lines) + "\n", look)
     return 0
+
+
+def _known(causes: dict[str, float], told_apart: set[str]) -> None:
+    """Refuse a cause that nobody has heard of: no experiment would say anything of it.
+
+    Raises:
+        UsageError: No experiment, signature or remedy names it.
+    """
+    from preflight.catalog.remedy_files import load_remedies
+    from preflight.catalog.signature_files import load_signatures
+    from preflight.cli.parts.recording import catalog
+    from preflight.errors import nearest
+    from preflight.investigate.hypotheses import ELSE
+
+    folders = tuple(catalog())
+    unknown = [name for name in causes if name not in told_apart and name != ELSE]
+    if not unknown:
+        return
+    names = told_apart | {ELSE}
+    names |= {cause.id for one in load_signatures(folders) for cause in one.causes}
+    names |= {cause for one in load_remedies(folders) for cause in one.causes}
+    for name in unknown:
+        if name not in names:
+            near = nearest(name, sorted(names))
+            raise UsageError(
+                f"no cause is called {name!r}",
+                f"did you mean {near}?" if near else f"for example {sorted(told_apart)[0]}",
+            )
 
 
 def _causes(text: str) -> dict[str, float]:

@@ -14,6 +14,8 @@ def commits_between(works: str, fails: str, folder: str = ".") -> list[str]:
     Raises:
         UsageError: They are not commits, or the one that works is no ancestor of the other.
     """
+    if _git(folder, "rev-parse", "--git-dir") is None:
+        raise UsageError(f"{os.path.abspath(folder)} is in no git repository", "call it from within one")
     good, bad = (_git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}") for name in (works, fails))
     for name, found in ((works, good), (fails, bad)):
         if found is None:
