@@ -25,7 +25,12 @@ VARIABLES = ("NCCL", "TORCH", "PYTORCH", "CUDA", "GLOO", "UCX", "FI_", "MASTER_"
 @click.option("--compare", is_flag=True, help="Compare the snapshots of all ranks: DIR holds them, or FILEs name them.")
 @click.option("--save", metavar="DIR", help="Keep this rank's snapshot there, as rank_N.json.")
 @click.option("--checkpoints", metavar="DIR", help="The folder of checkpoints: is written to, synced and measured.")
-@click.option("--checkpoint-gb", type=float, metavar="GB", help="What a checkpoint takes; is there room for one?")
+@click.option(
+    "--checkpoint-gb",
+    type=click.FloatRange(min=0),
+    metavar="GB",
+    help="What a checkpoint takes; is there room for one?",
+)
 @click.option("--python", default=sys.executable, metavar="EXE", help="The interpreter that trains.")
 @click.option("--deadline", type=click.FloatRange(min=0.1), default=20.0, show_default=True, metavar="SECONDS",
               help="For each program that is asked.")  # fmt: skip
@@ -104,9 +109,10 @@ def _save(snapshot: Any, folder: str) -> str:
     import os
 
     from preflight.check.files.text_file import write_whole
+    from preflight.cli.parts.one_of_many import folder_for
     from preflight.investigate.doctor.snapshot import encode
 
-    os.makedirs(folder, exist_ok=True)
+    folder_for(folder)
     name = f"rank_{snapshot.rank}" if snapshot.rank is not None else f"host_{snapshot.node}"
     path = os.path.join(folder, f"{name}.json")
     write_whole(path, encode(snapshot))

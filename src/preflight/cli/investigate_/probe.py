@@ -110,10 +110,11 @@ def _save(report: Any, folder: str) -> None:
     import os
 
     from preflight.check.files.text_file import write_whole
+    from preflight.cli.parts.one_of_many import folder_for
     from preflight.investigate.doctor.snapshot import own_rank
     from preflight.report.render import render
 
-    os.makedirs(folder, exist_ok=True)
+    folder_for(folder)
     rank = own_rank()
     name = f"rank_{rank}" if rank is not None else "ranks"
     write_whole(os.path.join(folder, f"{name}.json"), render(report, "json").encode())

@@ -6,9 +6,23 @@ import os
 from typing import TYPE_CHECKING
 
 from preflight.cli.parts.writing import Writing, remark
+from preflight.errors import UsageError
 
 if TYPE_CHECKING:
     from preflight.vocabulary.report import Report
+
+
+def folder_for(path: str) -> str:
+    """Make the folder in which each rank keeps its report.
+
+    Raises:
+        UsageError: It cannot be made.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--save {path}: cannot be made: {error.strerror or error}", "a folder of your own") from None
+    return path
 
 
 def says_a_line(kept: str | None, look: Writing) -> bool:

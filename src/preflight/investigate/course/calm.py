@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from preflight.investigate.case.case import Case
+from preflight.investigate.case.lost import lost_logs
 from preflight.investigate.case.people import People
 from preflight.investigate.course.shown import category_of_phase, left_slower, slow
 from preflight.investigate.course.state import state_of
@@ -13,7 +14,6 @@ from preflight.investigate.culprit.vote import Scene
 from preflight.vocabulary.incident import Culprit, NextStep, Reason, RunState, SeriesFinding, Suspect
 from preflight.vocabulary.signature import Category
 
-_LOST = ("cut off", "damaged")
 _SLOWER = "the steps became slower for good, and the log does not tell whether that is a fault or other work"
 _UNTOLD = {
     False: "no line of what was given tells how the run is",
@@ -22,22 +22,23 @@ _UNTOLD = {
 
 
 def cut_short(case: Case) -> str | None:
-    """Return what cannot be known because a packed log is damaged or ends early; None where all of them are whole."""
-    lost = [
-        file.path
-        for file in case.reading.files
-        if file.kind == "text" and any(word in (file.problem or "") for word in _LOST)
-    ]
+    """Return what cannot be known because a log is damaged, ends early or cannot be read; None where all of them are whole."""
+    lost = lost_logs(case.reading.files)
     if not lost:
         return None
     more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-    return f"nothing failed as far as {lost[0]}{more} could be read; what came behind the damage is not known"
+    first = lost[0]
+    if first.kind == "text":
+        return f"nothing failed as far as {first.path}{more} could be read; what came behind the damage is not known"
+    return f"nothing failed in what could be read; what {first.path}{more} would tell is not known: {first.problem}"
 
 
 def up_to(scene: Scene) -> str:
     """Return in one line what is known of a run whose logs cannot be read to their end."""
     step = scene.progress.last_step
     where = f"up to step {step:,}" if step is not None else "so far"
+    if any(one.kind == "unreadable" for one in lost_logs(scene.case.reading.files)):
+        return f"nothing failed {where} in what could be read, and a part of the logs cannot be read"
     return f"nothing failed {where}, and what comes after it cannot be read"
 
 

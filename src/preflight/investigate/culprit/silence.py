@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.investigate.case.excerpts import is_excerpt
+from preflight.investigate.case.lost import lost_logs
 from preflight.investigate.culprit.exit_code import stopped
 from preflight.investigate.culprit.sizes import got_too_much
 from preflight.investigate.culprit.vote import STORE_WAITS, Scene, Vote
@@ -14,6 +15,7 @@ _BESIDE_A_CAUSE = 0.4
 _CUT_SHORT = 0.4
 _FOLDED = "benign.ray-repeated"
 _NOT_COLLECTED = 0.35
+_LOST = 0.35
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
@@ -30,12 +32,14 @@ def votes(scene: Scene) -> Iterator[Vote]:
     )
     # Who was stopped as soon as the first one had failed had no time to say anything.
     cut_short = stopped(scene) if not scene.waited else set()
+    # Where a part of the logs is lost, so may be what names the cause, and who is silent in the rest is silent among few.
+    whole = _LOST if lost_logs(case.reading.files) else 1.0
     if missing:
         lacks = "log" if len({file for file, _ in speaking.values()}) > 1 else "line of its own"
         for rank in missing:
             said = (_BESIDE_A_CAUSE if named else 1.0) * (_NOT_COLLECTED if _had_a_file(scene, missing) else 1.0)
             said *= _CUT_SHORT if rank in cut_short else 1.0
-            yield Vote(kind="no-log", rank=rank, strength=_share(scene, missing) * said,
+            yield Vote(kind="no-log", rank=rank, strength=_share(scene, missing) * said * whole,
                        shared=_share(scene, missing) < 1.0,
                        text=f"has no {lacks}, while {len(speaking)} other ranks have one")  # fmt: skip
     quiet = silent_ranks(scene)
@@ -45,7 +49,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
         yield Vote(
             kind="silent",
             rank=rank,
-            strength=_share(scene, quiet) * (_CUT_SHORT if rank in cut_short else 1.0),
+            strength=_share(scene, quiet) * (_CUT_SHORT if rank in cut_short else 1.0) * whole,
             shared=_share(scene, quiet) < 1.0,
             text=f"ends without a word, while {others} other rank{' reports' if others == 1 else 's report'} a failure",
             quotes=(Quote(case.path(file), lines, _last_line(scene, file, lines)),) if lines else (),
