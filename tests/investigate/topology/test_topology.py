@@ -71,6 +71,14 @@ def test_healthy_networks_are_accused_in_less_than_one_run_of_a_hundred_and_slow
     assert found >= 95
 
 
+def test_of_ranks_with_one_link_each_the_link_is_told_and_neither_of_them() -> None:
+    """Nodes of two ranks: within a node there is one link, and either end may be the slow one."""
+    times = {(0, 1): 5e-4, **{(rank, rank + 1): 8e-5 * (1 + rank / 400) for rank in range(2, 16, 2)}}
+    effects = polish(times)
+    assert slow_ranks(effects) == {}
+    assert set(slow_links(effects)) == {(0, 1)}
+
+
 def test_of_two_ranks_nobody_is_the_slow_one() -> None:
     effects = polish({(0, 1): 5.0})
     assert slow_ranks(effects) == {}

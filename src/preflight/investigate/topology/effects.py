@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
@@ -34,7 +35,7 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         common: The usual time, in seconds.
-        ranks: The factor of each rank.
+        ranks: The factor of each rank that has more than one link.
         links: The factor of each pair that was measured.
     """
 
@@ -46,15 +47,21 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True):
 def polish(times: Mapping[Pair, float]) -> Effects:
     """Fit ``log t = common + rank + rank`` by medians, over and over: what is left is the link's own.
 
-    The medians let up to half of a rank's links be wrong without that being laid to the rank.
+    The medians let up to half of a rank's links be wrong without that being laid to the rank. Of a rank with one link nobody
+    can say what it adds: that is the link's, whichever end it may be.
     """
     logs = {pair: math.log(max(time, 1e-12)) for pair, time in times.items()}
-    ranks = dict.fromkeys(sorted({rank for pair in logs for rank in pair}), 0.0)
+    met = Counter(rank for pair in logs for rank in pair)
+    ranks = dict.fromkeys(sorted(rank for rank, links in met.items() if links > 1), 0.0)
     common = median(logs.values()) if logs else 0.0
     for _ in range(ROUNDS):
         moved = 0.0
         for rank in ranks:
-            mine = [value - common - ranks[a if b == rank else b] for (a, b), value in logs.items() if rank in (a, b)]
+            mine = [
+                value - common - ranks.get(a if b == rank else b, 0.0)
+                for (a, b), value in logs.items()
+                if rank in (a, b)
+            ]
             new = median(mine)
             moved = max(moved, abs(new - ranks[rank]))
             ranks[rank] = new
@@ -63,7 +70,7 @@ def polish(times: Mapping[Pair, float]) -> Effects:
         common += 2 * shift
         if moved < ENOUGH:
             break
-    links = {(a, b): value - common - ranks[a] - ranks[b] for (a, b), value in logs.items()}
+    links = {(a, b): value - common - ranks.get(a, 0.0) - ranks.get(b, 0.0) for (a, b), value in logs.items()}
     return Effects(
         common=math.exp(common), ranks={rank: math.exp(value) for rank, value in ranks.items()},
         links={pair: math.exp(value) for pair, value in links.items()},
