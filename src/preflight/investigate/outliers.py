@@ -40,7 +40,8 @@ def findings_of(measured: Sequence[Measurement]) -> list[Finding]:
         alone = [
             row for row in rows if row.peer is None and not row.details.get("together") and "of" not in row.details
         ]
-        found += _ranks(name, alone)
+        found += _ranks(name, [row for row in alone if "shared" not in row.details])
+        found += _nodes(name, [row for row in alone if "shared" in row.details])
         found += _links(name, [row for row in rows if row.peer is not None])
     return found
 
@@ -87,16 +88,34 @@ def _ranks(name: str, rows: Sequence[Measurement]) -> list[Finding]:
     return found
 
 
-def _of_two(name: str, what: str, table: Mapping[int, Measurement]) -> Finding | None:
-    """Return that two ranks are far apart, where there are no others: which of them is as it should be cannot be told."""
+def _nodes(name: str, rows: Sequence[Measurement]) -> list[Finding]:
+    """Return the nodes that are slow in what their ranks share: who of a node had a bad turn says nothing of that rank."""
+    tables: dict[str, dict[str, Measurement]] = {}
+    for row in rows:
+        table = tables.setdefault(row.name, {})
+        node = row.node or ""
+        table[node] = min((table.get(node, row), row), key=_cost)
+    found = []
+    for what, table in tables.items():
+        slow = outliers({at: _cost(row) for at, row in table.items()}, {at: _least(row) for at, row in table.items()})
+        found += [
+            _slow(f"node {at} is {times(factor)} slower than the others in {what} ({name})", table[str(at)], None)
+            for at, factor in slow
+        ]
+        found += [one] if (one := _of_two(name, what, table, "node")) is not None else []
+    return found
+
+
+def _of_two(name: str, what: str, table: Mapping[Any, Measurement], kind: str = "rank") -> Finding | None:
+    """Return that two are far apart, where there are no others: which of them is as it should be cannot be told."""
     if len(table) != FEWEST - 1:
         return None
     fast, slow = sorted(table, key=lambda rank: _cost(table[rank]))
     factor = _cost(table[slow]) / max(_cost(table[fast]), 1e-300)
     if factor < FAR or _least(table[slow]) < WORSE * _most(table[fast]):
         return None
-    said = f"rank {slow} is {times(factor)} slower than rank {fast} in {what} ({name}); of two alone nothing tells which is usual"
-    return structs.replace(_slow(said, table[slow], slow), confidence="possible")
+    said = f"{kind} {slow} is {times(factor)} slower than {kind} {fast} in {what} ({name}); of two alone nothing tells which is usual"
+    return structs.replace(_slow(said, table[slow], slow if kind == "rank" else None), confidence="possible")
 
 
 def few(ranks: int) -> tuple[str, ...]:

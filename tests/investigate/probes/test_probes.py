@@ -91,6 +91,26 @@ def test_a_slow_rank_is_named_once_for_a_probe_and_a_slow_link_by_both_ends() ->
     assert findings_of([one for one in links if one.name != "link 1-2"]) == []
 
 
+def _syncs(seconds: dict[tuple[str, int], float]) -> list[Measurement]:
+    return [
+        Measurement(probe="storage", name="fsync 4 KiB", unit="s", better="smaller", value=took, low=took * 0.9,
+                    high=took * 1.1, repeats=20, rank=rank, node=node, details={"shared": "node"})
+        for (node, rank), took in seconds.items()
+    ]  # fmt: skip
+
+
+def test_of_a_disk_that_ranks_share_no_rank_is_the_slow_one() -> None:
+    """One of them had to wait while another wrote its large file."""
+    assert findings_of(_syncs({("n0", rank): 4e-3 if rank == 3 else 3e-4 for rank in range(4)})) == []
+    nodes = {(f"n{rank // 2}", rank): 3e-4 * (1 + rank / 100) for rank in range(10)}
+    assert findings_of(_syncs(nodes | {("n2", 5): 9e-3})) == []
+    (finding,) = findings_of(_syncs(nodes | {("n2", 4): 8e-3, ("n2", 5): 9e-3}))
+    assert (finding.location.node, finding.location.rank) == ("n2", None)
+    assert finding.message.startswith("node n2 is")
+    (either,) = findings_of(_syncs({("a", 0): 3e-4, ("b", 1): 9e-3}))
+    assert (either.confidence, either.message.partition(" is ")[0]) == ("possible", "node b")
+
+
 def test_wrong_values_and_time_outs_are_errors() -> None:
     wrong = measured(1, 1.0, "verify", "memory", details={"wrong": 3})
     late = Measurement(

@@ -57,8 +57,8 @@ def _write(folder: str, settings: dict[str, Any]) -> list[Row]:
                 wrong += part != content[: len(part)]
         read.append(size / (time.perf_counter() - began))
     return [
-        row("write", "byte/s", "larger", written, bytes=size),
-        row("read", "byte/s", "larger", read, bytes=size, wrong=wrong),
+        row("write", "byte/s", "larger", written, bytes=size, shared="node"),
+        row("read", "byte/s", "larger", read, bytes=size, wrong=wrong, shared="node"),
     ]
 
 
@@ -72,7 +72,7 @@ def _sync(folder: str, settings: dict[str, Any]) -> Row:
             file.flush()
             os.fsync(file.fileno())
             taken.append(time.perf_counter() - began)
-    return row("fsync 4 KiB", "s", "smaller", taken)
+    return row("fsync 4 KiB", "s", "smaller", taken, shared="node")
 
 
 def _small(folder: str, settings: dict[str, Any]) -> Row:
@@ -87,4 +87,4 @@ def _small(folder: str, settings: dict[str, Any]) -> Row:
             file.read()
         os.unlink(path)
         taken.append(time.perf_counter() - began)
-    return row("small file", "s", "smaller", taken)
+    return row("small file", "s", "smaller", taken, shared="node")
