@@ -5,6 +5,7 @@ import msgspec
 from preflight.report.json import from_json
 from preflight.report.pictures.links import links_pictures
 from preflight.report.render import render
+from preflight.vocabulary.finding import Finding, Location
 from preflight.vocabulary.live import Difference, Measurement, RankPulse
 from preflight.vocabulary.report import SCHEMA, Report, Tool
 
@@ -28,6 +29,19 @@ def test_what_is_seen_live_is_shown_in_words() -> None:
     assert "1 of 2 live" in text
     assert "rank 1    gone" in text
     assert "5.15 on 3, 5.4 on rank 2" in text
+
+
+def test_of_a_run_that_is_there_the_first_thing_that_is_wrong_is_the_answer() -> None:
+    gone = tuple(
+        Finding("triage.rank", "TRI105", "error", "certain", f"rank {rank} is gone: killed", Location(rank=rank))
+        for rank in (1, 3)
+    )
+    triage = msgspec.structs.replace(REPORT, command="investigate triage", verdict="NO-GO", findings=gone)
+    text = render(triage, "text", width=120)
+    assert "2 errors, 0 warnings; rank 1 is gone: killed; and 1 more" in text
+    assert "before training" not in text
+    doctor = msgspec.structs.replace(triage, command="investigate doctor")
+    assert "before training" in render(doctor, "text", width=120)
 
 
 def test_what_many_ranks_measured_is_one_row_unless_each_is_wanted() -> None:

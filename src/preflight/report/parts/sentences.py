@@ -67,6 +67,10 @@ def counts(report: Report, *, always: tuple[str, ...] = ("error", "warning")) ->
     return ", ".join(said)
 
 
+_OF_WHAT_RUNS = ("investigate triage",)
+"""Commands that look at a run that is there already: nothing is to be fixed before it."""
+
+
 def advice(report: Report) -> str | None:
     """Return why the verdict is what it is, or what to do next; None when nothing in the report says so."""
     memory = report.memory
@@ -79,6 +83,9 @@ def advice(report: Report) -> str | None:
     if report.verdict == "NO-GO":
         deciding = sum(finding.decides for finding in report.told)
         does_not_fit = memory is not None and memory.fits == "no"
+        if deciding and report.command in _OF_WHAT_RUNS:
+            first = next(finding for finding in report.told if finding.decides)
+            return one_line(first.message) + (f"; and {deciding - 1} more" if deciding > 1 else "")
         if deciding:
             return f"fix the {'error' if deciding == 1 else 'errors'} before training"
         if does_not_fit:
