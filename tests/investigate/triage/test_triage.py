@@ -158,6 +158,14 @@ def test_the_command_looks_at_this_node(tmp_path: Path, capsys: pytest.CaptureFi
     assert main([*words, "--nodes", "a:b"]) == 2
 
 
+@linux
+def test_a_process_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", "pass"])
+    ended.wait()
+    assert main(["investigate", "triage", "--process", str(ended.pid), "--deadline", "1"]) == 2
+    assert f"no process {ended.pid}" in capsys.readouterr().err
+
+
 def test_a_node_on_which_nothing_of_a_run_is_seen_is_not_called_healthy() -> None:
     enough = Headroom(total=64 << 30, available=60 << 30)
     assert nothing_of_a_run(Seen(processes=(), memory=enough))

@@ -19,6 +19,8 @@ Keys, tokens and passwords are taken out of every quoted line, and so are the na
 \b
 preflight investigate logs -o incident.json
 preflight investigate report incident.json -o incident.html
+
+Exit codes: those of the incident: 0 healthy, 1 failure found, 3 the logs do not tell; 2 misuse.
 """
 
 

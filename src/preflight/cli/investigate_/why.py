@@ -20,6 +20,8 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     """Show why it happened: level by level, what is observed, what is inferred, and where nobody knows further.
 
     PATH is what preflight investigate reads, or the JSON report that it wrote: -o why.json keeps what was added.
+
+    Exit codes: those of the incident: 0 healthy, 1 failure found, 3 the logs do not tell; 2 misuse.
     """
     from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.beside import incident_of

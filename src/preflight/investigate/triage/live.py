@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from preflight.errors import UsageError
 from preflight.investigate.doctor.asking import NoAnswer, ask
 from preflight.investigate.rank_evidence import ranks_written
 from preflight.investigate.triage import headroom as memory
@@ -64,7 +65,15 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look(given: Look) -> Seen:
-    """Look at everything, each part with a deadline."""
+    """Look at everything, each part with a deadline.
+
+    Raises:
+        UsageError: There is no process of the number that was named.
+    """
+    if given.process is not None and os.path.isdir("/proc/self") and not os.path.isdir(f"/proc/{given.process}"):
+        raise UsageError(
+            f"there is no process {given.process} on this node", "it may have ended, or runs on another node"
+        )
     processes = job_processes(given.process)
     held = memory.headroom(max(given.deadline, 5.0))
     reached = tuple(reach(given.nodes, given.deadline))
