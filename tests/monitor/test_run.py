@@ -287,6 +287,28 @@ def test_watch_says_what_check_says(broken_run: Recorded, tmp_path: Path) -> Non
     assert json.loads(watched.stdout)["violations"] == json.loads(checked.stdout)["violations"]
 
 
+def test_watch_goes_on_where_the_launcher_was_killed_and_the_program_was_not(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import os, time\nwhile os.getppid() == int(os.environ['PARENT']):\n    time.sleep(0.05)\n"
+        f"time.sleep(2)\n{NEVER_CLEARED}"
+    )
+    program = (
+        "import os, sys; os.environ['PARENT'] = str(os.getpid())\nfrom preflight.cli.main import main; sys.exit(main())"
+    )
+    collecting = subprocess.Popen(
+        [sys.executable, "-c", program, "monitor", "collect", "-o", "t", "--", sys.executable, "train.py"],
+        cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    while not (tmp_path / "t" / "arrivals.jsonl").exists():
+        assert collecting.poll() is None
+        time.sleep(0.05)
+    collecting.kill()
+    collecting.wait()
+    watched = preflight("monitor", "watch", "t", cwd=tmp_path)
+    assert watched.returncode == 1, watched.stderr
+    assert "preflight monitor: alarm 1" in watched.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
@@ -355,12 +377,14 @@ def test_folders_are_named_after_the_program(tmp_path: Path) -> None:
         (("check",), "missing argument", ""),
         (("watch", "file.txt"), "is a file, and a trace is a folder", ""),
         (("chek", "."), "has no command 'chek'", "did you mean check?"),
+        (("check", ".", "--invariants", "lernt.jsonl"), "lernt.jsonl does not exist", "did you mean learnt.jsonl?"),
         (("check", ".", "--invariants", "file.txt"), "file.txt is not an invariants file: line 1", "each line is one"),
         (("run", "--webhook", "nowhere", "--", sys.executable, "-c", "1"), "--webhook nowhere: is no address", "http"),
     ],
 )
 def test_bad_input_gets_one_clear_error(tmp_path: Path, arguments: tuple[str, ...], message: str, hint: str) -> None:
     (tmp_path / "file.txt").write_text("not an invariant\n")
+    (tmp_path / "learnt.jsonl").write_text("")
     (tmp_path / "train.py").write_text("")
     (tmp_path / "trace").mkdir()
     (tmp_path / "trace" / "run.json").write_text("{}")

@@ -323,11 +323,14 @@ def _numbered(of_teams: list[list[Violation]]) -> list[Violation]:
 
 def run_has_ended(follower: Follower) -> bool:
     """Whether nobody writes to the folder any more: its launcher says so, or all its processes have ended."""
-    from preflight.monitor.recording import launcher_lives
+    from preflight.monitor.recording import any_arrived_lives, launcher_lives
 
     follower.folder.refresh()
     run = follower.folder.run
     lives = launcher_lives(run)
+    if lives is False and run is not None and run.ended is None:
+        # The launcher was killed, and what it started may go on without it.
+        return follower.all_ended() or not any_arrived_lives(follower.folder.path)
     if lives is not None:
         return not lives
     if run is not None and run.ended is not None:

@@ -31,7 +31,11 @@ def read_invariants(path: str | os.PathLike[str]) -> list[Invariant]:
     try:
         content = file.read_bytes()
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist", "preflight monitor infer TRACE_DIR -o FILE makes one") from None
+        near = nearest(file.name, _beside(file))
+        hint = (
+            f"did you mean {file.with_name(near)}?" if near else "preflight monitor infer TRACE_DIR -o FILE makes one"
+        )
+        raise InputError(f"{path} does not exist", hint) from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     decoder = msgspec.json.Decoder(Invariant)
@@ -50,6 +54,14 @@ def read_invariants(path: str | os.PathLike[str]) -> list[Invariant]:
         lines[one.id] = number
         found.append(one)
     return found
+
+
+def _beside(file: Path) -> list[str]:
+    """The names of the files of JSON lines in the folder of one that is not there."""
+    try:
+        return sorted(one.name for one in file.parent.iterdir() if one.suffix == ".jsonl")
+    except OSError:
+        return []
 
 
 _SHAPE = (

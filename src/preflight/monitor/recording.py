@@ -196,10 +196,17 @@ def launcher_lives(run: RecordedRun | None) -> bool | None:
     """Whether the program that records still runs; None where that cannot be known."""
     if run is None or run.launcher is None or run.host != socket.gethostname() or sys.platform == "win32":
         return None
-    if run.ended is not None:
-        return False
+    return run.ended is None and _lives(run.launcher)
+
+
+def any_arrived_lives(folder: Path) -> bool:
+    """Whether a process of this machine that the hook reached still runs, or one that has its number now."""
+    return any(type(row.get("pid")) is int and _lives(row["pid"]) for row in _arrivals(folder))
+
+
+def _lives(process: int) -> bool:
     try:
-        os.kill(run.launcher, 0)
+        os.kill(process, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
@@ -207,4 +214,13 @@ def launcher_lives(run: RecordedRun | None) -> bool | None:
     return True
 
 
-__all__ = ["RUN_FILE", "Recording", "free_folder", "launcher_lives", "prepare", "program_of", "why_nothing"]
+__all__ = [
+    "RUN_FILE",
+    "Recording",
+    "any_arrived_lives",
+    "free_folder",
+    "launcher_lives",
+    "prepare",
+    "program_of",
+    "why_nothing",
+]
