@@ -14,7 +14,8 @@ import pytest
 
 from preflight.errors import UsageError
 from preflight.monitor.collect.settings import Settings
-from preflight.monitor.live.launch import environment, resolve, run
+from preflight.monitor.live.launch import HOOK, environment, resolve, run
+from preflight.monitor.recording import why_nothing
 from preflight.monitor.trace.folder import TraceFolder
 
 pytest.importorskip("torch")
@@ -164,6 +165,17 @@ def test_a_program_without_torch_is_left_alone(tmp_path: Path) -> None:
     assert told.stdout.startswith("None")
     # That the hook was there is all that is written: a launcher says by it why nothing was recorded.
     assert [file.name for file in tmp_path.iterdir()] == ["arrivals.jsonl"]
+
+
+def test_a_python_that_is_too_old_runs_as_ever_and_is_the_reason(tmp_path: Path) -> None:
+    code = (
+        "import runpy, sys; sys.version_info = (3, 8, 18, 'final', 0); import json, dataclasses\n"
+        f"runpy.run_path({str(HOOK / 'sitecustomize.py')!r}); print('runs')"
+    )
+    settings = environment(Settings(str(tmp_path)))
+    done = subprocess.run([sys.executable, "-S", "-c", code], env=settings, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("runs\n", "")
+    assert why_nothing(tmp_path, ["python"]) == "Python 3.8 is older than 3.10"
 
 
 def test_the_programs_own_sitecustomize_still_runs(tmp_path: Path) -> None:

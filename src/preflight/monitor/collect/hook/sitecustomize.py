@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+_OLDEST = (3, 10)
+
 
 def _run_the_other(here: str) -> None:
     """Import the sitecustomize that would have been found without this one."""
@@ -40,7 +42,20 @@ def _arm(here: str) -> None:
     spec.loader.exec_module(package)
     from importlib import import_module
 
-    import_module(name + ".bootstrap").arm_from_environment()
+    if sys.version_info[:2] < _OLDEST:
+        _refuse(name)
+    else:
+        import_module(name + ".bootstrap").arm_from_environment()
+
+
+def _refuse(name: str) -> None:
+    """Leave word that this Python is too old; not on stderr, for it may be any tool that the program calls."""
+    from importlib import import_module
+
+    settings = import_module(name + ".settings").from_environment()
+    if settings is not None:
+        here, oldest = (".".join(map(str, version[:2])) for version in (sys.version_info, _OLDEST))
+        import_module(name + ".arrivals").arrived(settings.folder, "refused", f"Python {here} is older than {oldest}")
 
 
 def _start() -> None:
