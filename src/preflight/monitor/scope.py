@@ -90,6 +90,13 @@ def processes_of(window: Window) -> str:
     return "one" if window.run.world == 1 else "several"
 
 
+def torch_of(window: Window) -> str:
+    """Which PyTorch trains, and on what, for contexts: of these it depends by which of its operations it computes."""
+    version = ".".join(str(window.run.begin.get("torch") or "").split(".")[:2])
+    devices = {one.device.partition(":")[0] for one in window.run.variables.values() if one.optimizer >= 0}
+    return " ".join([version or "unknown", "on", *sorted(devices)])
+
+
 def _scope(run: Run) -> str:
     held: dict[str, Counter[str]] = {}
     layers: dict[str, Counter[str]] = {}

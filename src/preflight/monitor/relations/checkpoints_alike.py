@@ -10,6 +10,8 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.window import Window
 
+_MOST_PARTS = 64
+"""As many the recorder tells: of a file with more, some are not known."""
 _STATES = ("model", "optimizer", "scheduler", "scaler")
 
 
@@ -40,7 +42,7 @@ class CheckpointsAlike(Relation):
         for call in window.named("save"):
             told = call.args or {}
             parts, file = told.get("parts"), told.get("file")
-            if told.get("kind") != "dict" or not parts or not file:
+            if told.get("kind") != "dict" or not parts or not file or len(parts) >= _MOST_PARTS:
                 continue
             name = pattern_of(str(file).replace("\\", "/").rpartition("/")[2])
             yield Example((name,), True, {}, (), call=call, value=sorted({_part(*one) for one in parts.items()}))

@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import processes_of
+from preflight.monitor.scope import processes_of, torch_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window
@@ -31,10 +31,9 @@ class FactorsAlike(Relation):
     wakes = frozenset({"backward", "step", "load_state_dict"})
     severity = "warning"
     priority = 46
-    asked = ("how_many_parameters", "passes", "processes")
+    asked = ("how_many_parameters", "passes", "processes", "torch")
     learns = True
-    least = 2
-    support = 2
+    least = 4
     cause = "a temperature, the weight of a term, or another number in the code is not what it was in the runs this was learnt from"
     advice = "look where the loss is put together, and at what the number is taken from"
 
@@ -80,6 +79,7 @@ class FactorsAlike(Relation):
                 "how_many_parameters": sum(one.kind == "parameter" for one in window.run.variables.values()),
                 "passes": "several" if place in self._several else "one",
                 "processes": processes_of(window),
+                "torch": torch_of(window),
             }
             for what, numbers in self._numbers.get(place, {}).items():
                 (number, *others) = numbers

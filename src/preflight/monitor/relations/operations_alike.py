@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import processes_of
+from preflight.monitor.scope import processes_of, torch_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window
@@ -40,10 +40,9 @@ class OperationsAlike(Relation):
     wakes = frozenset({"backward", "step", "load_state_dict"})
     severity = "warning"
     priority = 41
-    asked = ("how_many_parameters", "passes", "processes")
+    asked = ("how_many_parameters", "passes", "processes", "torch")
     learns = True
-    least = 2
-    support = 2
+    least = 4
     bounded = True
     cause = "the model or the loss is computed in another way than in the runs this was learnt from"
     advice = "compare what is done with what this layer gives with a correct run: an operation more, one less, or another order"
@@ -92,6 +91,7 @@ class OperationsAlike(Relation):
                 "how_many_parameters": sum(one.kind == "parameter" for one in window.run.variables.values()),
                 "passes": "several" if place in self._several else "one",
                 "processes": processes_of(window),
+                "torch": torch_of(window),
             }
             for at, ways in self._ways.get(place, {}).items():
                 if len(ways) == 1 and "" not in ways:
