@@ -25,7 +25,7 @@ _ZERO, _ONE, _VARIED = "zeros", "of size one", "not all alike"
 class BeginningsAlike(Relation):
     """Parameters begin their training as large as they began it in the runs this was learnt from.
 
-    Learnt is of each parameter, by its name without the numbers in it, before the first step: whether it is all zeros; of one
+    Learnt is of each parameter, by its name without the numbers in it and the kind of its layer, before the first step: whether it is all zeros; of one
     with a single axis whether it is of size one, as the scale of a normalisation; and of matrices the root of the mean square.
     That of a wider model is smaller, by the root of what a number is computed from, or of how many numbers are computed from
     it, or of both: a size is as it was where it is so in one of these measures. Of a matrix of less than 64 numbers no size is
@@ -34,7 +34,7 @@ class BeginningsAlike(Relation):
     """
 
     name = "beginnings-alike"
-    fields = ("parameters",)
+    fields = ("parameters", "layer")
     needs = frozenset({"step", "state", "backward", "load_state_dict"})
     wakes = frozenset({"step", "backward", "load_state_dict"})
     severity = "warning"
@@ -59,15 +59,15 @@ class BeginningsAlike(Relation):
             self._seen.add(step.optimizer)
             if step.before is None or step.done:
                 continue
-            found: dict[str, list[tuple[str, Any]]] = {}
+            found: dict[tuple[str, str], list[tuple[str, Any]]] = {}
             for one, size in _sizes(window, step.before):
-                found.setdefault(pattern_of(one.name), []).append((one.name, _measures(one, size)))
+                found.setdefault((pattern_of(one.name), one.module), []).append((one.name, _measures(one, size)))
             context = {"how_many_parameters": sum(one.kind == "parameter" for one in window.run.variables.values())}
-            for pattern, told in found.items():
+            for subject, told in found.items():
                 value = _together([value for _, value in told])
                 if value is not None:
                     names = tuple(name for name, _ in told[:4])
-                    yield Example((pattern,), True, context, names, call=step.call, value=value)
+                    yield Example(subject, True, context, names, call=step.call, value=value)
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
@@ -83,7 +83,8 @@ class BeginningsAlike(Relation):
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
         known = [subject["value"]] if "value" in subject else subject.get("values", ())
-        return f"{subject.get('parameters')} begins as {' or '.join(map(cls.words, known))}"
+        layer = f" of {subject['layer']}" if subject.get("layer") else ""
+        return f"{subject.get('parameters')}{layer} begins as {' or '.join(map(cls.words, known))}"
 
     @classmethod
     def trivial(cls, subject: Mapping[str, Any]) -> bool:

@@ -22,14 +22,14 @@ _VARIED = "not all alike"
 class GroupsAlike(Relation):
     """Parameters are trained by the optimizer, and with the settings, that they were in the runs this was learnt from.
 
-    Learnt is of each parameter, by its name without the numbers in it, the kind of its optimizer; whether its group has weight
+    Learnt is of each parameter, by its name without the numbers in it and the kind of its layer, the kind of its optimizer; whether its group has weight
     decay and momentum, of which it is not said how much; which switches of the group are on; whether of two averages the
     second is the slower one; and whether its rate is another one than that of the first group. Of a model whose parameters
     agree it is said once, of all of it. Rates themselves are settings. Looked at is how the optimizers stand in the first two steps.
     """
 
     name = "groups-alike"
-    fields = ("parameters", "what")
+    fields = ("parameters", "layer", "what")
     needs = frozenset({"optimizer.new", "step", "backward"})
     wakes = frozenset({"optimizer.new", "step"})
     severity = "warning"
@@ -54,17 +54,17 @@ class GroupsAlike(Relation):
         if not steps or self._times >= _TIMES:
             return
         self._times += 1
-        found: dict[tuple[str, str], dict[str, list[str]]] = {}
+        found: dict[tuple[str, str, str], dict[str, list[str]]] = {}
         for one in window.run.variables.values():
             if one.kind == "parameter" and one.optimizer in self._made:
                 for what, value in self._settings(one.optimizer, one.group):
-                    for part in (_ALL + pattern_of(one.root), pattern_of(one.name)):
-                        found.setdefault((part, what), {}).setdefault(value, []).append(one.name)
-        for (part, what), values in found.items():
+                    for part in ((_ALL + pattern_of(one.root), ""), (pattern_of(one.name), one.module)):
+                        found.setdefault((*part, what), {}).setdefault(value, []).append(one.name)
+        for subject, values in found.items():
             value = next(iter(values)) if len(values) == 1 else _VARIED
-            if value != _VARIED or part.startswith(_ALL):
+            if value != _VARIED or subject[0].startswith(_ALL):
                 names = min(values.values(), key=len)[:_MOST_NAMES]
-                yield Example((part, what), True, {}, tuple(names), call=steps[-1].call, value=value)
+                yield Example(subject, True, {}, tuple(names), call=steps[-1].call, value=value)
 
     def _settings(self, index: int, number: int) -> Iterator[tuple[str, str]]:
         """What is known of a group, in words."""
@@ -93,7 +93,7 @@ class GroupsAlike(Relation):
         part = str(subject.get("parameters"))
         if not part.startswith(_ALL):
             same = {field: subject[field] for field in ("what", "value") if field in subject}
-            yield (Premise(cls.name, {"parameters": _ALL + part.partition(".")[0], **same}),)
+            yield (Premise(cls.name, {"parameters": _ALL + part.partition(".")[0], "layer": "", **same}),)
 
     @classmethod
     def trivial(cls, subject: Mapping[str, Any]) -> bool:
@@ -104,7 +104,8 @@ class GroupsAlike(Relation):
     def sentence(cls, subject: Mapping[str, Any]) -> str:
         value = subject["value"] if "value" in subject else " or ".join(map(str, subject.get("values", ())))
         by = {"optimizer": "trained by", "rate": "trained with", "switches": "trained with", "averages": "trained with"}
-        return f"{subject.get('parameters')} is {by.get(str(subject.get('what')), 'trained')} {value}"
+        layer = f" of {subject['layer']}" if subject.get("layer") else ""
+        return f"{subject.get('parameters')}{layer} is {by.get(str(subject.get('what')), 'trained')} {value}"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
