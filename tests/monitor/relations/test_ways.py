@@ -137,3 +137,29 @@ def test_a_weight_that_a_plan_moves_is_no_habit() -> None:
     assert not broken("factors-alike", weighing(0.07), weighing(0.1, 0.2, 0.3))
     assert not broken("factors-alike", weighing(0.1, 0.2, 0.3), weighing(0.7))
     assert not broken("factors-alike", weighing(0.1, None, 0.1), weighing(0.7))
+
+
+def sharing(*shares: float, name: str = "tokens.next") -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    return [mini.window("backward", ("scalar", name, "train.py:9#0", one), STEP) for one in shares]
+
+
+def test_only_what_is_the_other_way_round_is_told() -> None:
+    always, never, sometimes = sharing(*[1.0] * 8), sharing(*[0.0] * 8), sharing(*[0.9] * 8)
+    assert broken("shares-alike", always, never) == ["2: never"]
+    assert not broken("shares-alike", always, sometimes)
+    assert not broken("shares-alike", sometimes, never)
+    assert not broken("shares-alike", always, sharing(0.0, 0.0, 1.0, 0.0))
+    assert not broken("shares-alike", sharing(1.0, 1.0), never)
+
+
+def tied(**shared: int) -> list[Window]:
+    names = ("words", "head", "tail")
+    mini = Mini({f"model.{name}.weight": {"shared": shared.get(name, -1)} for name in names})
+    return [mini.window("backward", STEP) for _ in range(2)]
+
+
+def test_a_tie_that_is_gone_and_one_that_is_new_are_told() -> None:
+    assert not broken("ties-alike", tied(head=0), tied(head=0))
+    assert broken("ties-alike", tied(head=0), tied()) == ["0: none is another one"]
+    assert broken("ties-alike", tied(), tied(tail=1)) == ["0: model.tail.weight is model.head.weight"]
