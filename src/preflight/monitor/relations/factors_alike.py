@@ -45,7 +45,8 @@ class FactorsAlike(Relation):
         self._several: set[str] = set()
 
     def see(self, window: Window) -> Iterator[Example]:
-        if is_resumed(window):
+        passes = window.named("backward")
+        if is_resumed(window) or (passes and all(self._said.get(one.place or "", 0) >= _MOST_TOLD for one in passes)):
             return
         stepped = {step.call.q: step for step in steps_of(window)}
         for call in window.plain:
