@@ -163,3 +163,24 @@ def test_a_tie_that_is_gone_and_one_that_is_new_are_told() -> None:
     assert not broken("ties-alike", tied(head=0), tied(head=0))
     assert broken("ties-alike", tied(head=0), tied()) == ["0: none is another one"]
     assert broken("ties-alike", tied(), tied(tail=1)) == ["0: model.tail.weight is model.head.weight"]
+
+
+def through(*parts: tuple[str, dict[str, Any]], training: bool = True, passes: int = 5) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    inside = [(f"module model.{name}", {"args": {"training": training, **told}}) for name, told in parts]
+    forward = ("forward model", {"args": {"training": training}, "inside": inside})
+    return [mini.window(forward, "backward", STEP) for _ in range(passes)]
+
+
+LINEAR, DROP = ("body.0", {"type": "Linear"}), ("drop", {"type": "Dropout"})
+
+
+def test_a_layer_that_is_not_called_and_one_that_is_set_otherwise_are_told() -> None:
+    again = ("body.1", {"type": "Linear"})
+    learnt = through(LINEAR, DROP)
+    assert broken("layers-alike", learnt, through(LINEAR)) == ["2: model.body.* (Linear)"]
+    assert not broken("layers-alike", learnt, through(LINEAR, again, DROP))
+    assert not broken("layers-alike", learnt, through(LINEAR, passes=2))
+    assert not broken("layers-alike", learnt, through(LINEAR, training=False))
+    without = ("drop", {"type": "Dropout", "settings": "drops nothing"})
+    assert broken("layers-alike", learnt, through(LINEAR, without))

@@ -15,6 +15,8 @@ from .recorder import Recorder
 
 _MOST = 100_000
 _now = time.monotonic_ns
+_SWITCHES = ("bidirectional", "scale_grad_by_freq", "sparse")
+_USUAL = ("affine", "elementwise_affine", "track_running_stats")
 
 Begun = tuple[int, int, str, bool, int, "Part"]
 """A pass that goes on: its number, that of the call it is in, the context, the mode, when it began, and of what it is."""
@@ -34,10 +36,26 @@ class Part:
         first = getattr(module, "batch_first", None)
         if isinstance(first, bool):
             more["batch_first"] = first
+        if settings := _settings(module):
+            more["settings"] = settings
         # By whether it is in training mode; rows share these, nobody changes them.
         self.told: list[dict[str, Any]] = [
             {"training": mode, "type": type(module).__name__, **more} for mode in (False, True)
         ]
+
+
+def _settings(module: Any) -> str:
+    """What a layer of torch's was set to that is no size, in words; an attribute of another class could run its code."""
+    if not type(module).__module__.startswith("torch.nn.modules."):
+        return ""
+    held = vars(module)
+    found = [word for word in _SWITCHES if held.get(word) is True]
+    found += [f"no {word}" for word in _USUAL if held.get(word) is False]
+    if held.get("padding_idx") is not None:
+        found.append("a row for padding")
+    if isinstance(held.get("p"), float) and held["p"] == 0:
+        found.append("drops nothing")
+    return ", ".join(found)
 
 
 class Parts:

@@ -1,0 +1,119 @@
+"""A model is trained through the layers that it was trained through."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.patterns import pattern_of
+from preflight.monitor.views.resumed import is_resumed
+from preflight.monitor.window import Call, Window
+
+_LOOKS = 3
+_MOST_LOOKS = 8
+_MOST_NAMED = 4
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
+
+
+class LayersAlike(Relation):
+    """A model is trained through the layers, of the kinds, that it was trained through in the runs this was learnt from.
+
+    Learnt is of each model that the program calls which of its parts a training pass calls, by their names without the numbers
+    in them, of which class each is, and which of torch's switches are set for it that are no size: a row for padding, both
+    directions, statistics that are followed, a dropout that drops nothing. A layer without parameters that is left out,
+    as dropout, leaves no other trace. Seen in detailed iterations; nothing is said before three of them agree, nor of models
+    with another number of parameters, nor of a run that goes on with the state of an optimizer.
+    """
+
+    name = "layers-alike"
+    fields = ("called",)
+    needs = frozenset({"module", "forward", "backward", "load_state_dict"})
+    wakes = frozenset({"module", "backward", "load_state_dict"})
+    severity = "warning"
+    priority = 42
+    asked = ("how_many_parameters",)
+    learns = True
+    least = 2
+    support = 2
+    bounded = True
+    cause = "a layer is not called, is made with another setting, or another one stands in its place"
+    advice = "compare the forward() of the model, and how its layers are made, with a correct run"
+
+    def __init__(self) -> None:
+        self._looks: dict[str, int] = {}
+        self._parts: dict[str, set[tuple[str, ...]]] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        modules = window.named("module")
+        if is_resumed(window) or not modules or not window.complete:
+            return
+        found: dict[str, set[str]] = {}
+        calls: dict[str, Call] = {}
+        for root in window.named("forward"):
+            if root.context.startswith("grad") and (root.args or {}).get("training"):
+                name = pattern_of(root.object)
+                calls[name] = root
+                inside = (one for one in modules if root.q < one.q < root.e and one.thread == root.thread)
+                found.setdefault(name, set()).update(_told(one) for one in inside)
+        for name, parts in found.items():
+            if not parts or self._looks.get(name, 0) >= _MOST_LOOKS:
+                continue
+            looks = self._looks[name] = self._looks.get(name, 0) + 1
+            seen = self._parts.setdefault(name, set())
+            seen.add(tuple(sorted(parts)))
+            if looks >= _LOOKS and len(seen) == 1:
+                count = sum(one.kind == "parameter" for one in window.run.variables.values())
+                yield Example(
+                    (name,), True, {"how_many_parameters": count}, (name,), call=calls[name], value=sorted(parts)
+                )
+
+    @classmethod
+    def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
+        known = [subject["value"]] if "value" in subject else list(subject.get("values", ()))
+        seen = set(value)
+        if not known or any(set(one) == seen for one in known):
+            return None
+        nearest = min((set(one) for one in known), key=lambda one: len(one ^ seen))
+        gone, new = sorted(nearest - seen), sorted(seen - nearest)
+        said = [_listed(gone) if gone else "", f"no {_listed(new)}" if new else ""]
+        return ", and ".join(filter(None, said))
+
+    @classmethod
+    def words(cls, value: Any) -> str:
+        return _listed(value)
+
+    @classmethod
+    def sentence(cls, subject: Mapping[str, Any]) -> str:
+        known = [subject["value"]] if "value" in subject else subject.get("values", ())
+        return f"{subject.get('called')} is trained through {' or '.join(map(_listed, known))}"
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run("model.0", "model.1")
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run("model.0")
+
+
+def _told(call: Call) -> str:
+    """A part in words: its name, its class and its settings."""
+    told = call.args or {}
+    settings = f" with {told['settings']}" if told.get("settings") else ""
+    return f"{_NUMBER.sub('*', call.object)} ({told.get('type')}{settings})"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    more = len(parts) - _MOST_NAMED
+    return ", ".join(parts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _run(*parts: str) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    kinds = {"model.0": "Linear", "model.1": "Dropout"}
+    inside = [(f"module {part}", {"args": {"type": kinds[part], "training": True}}) for part in parts]
+    forward = ("forward model", {"args": {"training": True, "type": "Net"}, "inside": inside})
+    return [mini.window(forward, "backward", "step optimizer0:SGD") for _ in range(5)]
