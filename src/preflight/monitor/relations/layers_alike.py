@@ -55,11 +55,13 @@ class LayersAlike(Relation):
         for root in window.named("forward"):
             if root.context.startswith("grad") and (root.args or {}).get("training"):
                 name = pattern_of(root.object)
+                if self._looks.get(name, 0) >= _MOST_LOOKS:
+                    continue
                 calls[name] = root
                 inside = (one for one in modules if root.q < one.q < root.e and one.thread == root.thread)
                 found.setdefault(name, set()).update(_told(one) for one in inside)
         for name, parts in found.items():
-            if not parts or self._looks.get(name, 0) >= _MOST_LOOKS:
+            if not parts:
                 continue
             looks = self._looks[name] = self._looks.get(name, 0) + 1
             seen = self._parts.setdefault(name, set())

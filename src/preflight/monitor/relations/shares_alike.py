@@ -72,12 +72,13 @@ class SharesAlike(Relation):
             if place not in places:
                 places.append(place)
             key = (one.name, places.index(place), rest)
-            self._seen.setdefault(key, set()).add(one.value)
-            self._looks[key] = self._looks.get(key, 0) + 1
-            told[key] = one
+            looks = self._looks[key] = self._looks.get(key, 0) + 1
+            if looks <= _MOST_LOOKS:
+                self._seen.setdefault(key, set()).add(one.value)
+                told[key] = one
         for key, one in told.items():
-            values, looks = self._seen[key], self._looks[key]
-            if len(values) == 1 and values <= _WORDS.keys() and _LOOKS <= looks <= _MOST_LOOKS:
+            values = self._seen[key]
+            if len(values) == 1 and values <= _WORDS.keys() and self._looks[key] >= _LOOKS:
                 yield Example(key, True, {}, (one.object,), value=_WORDS[one.value])
 
     @classmethod
