@@ -40,6 +40,8 @@ _HABITS = tuple(
     "accum amp augment autocast bf16 clip dropout dtype ema fp16 freeze half lora loss precision sched shuffle warmup".split()
 )
 """What the names of options hold that decide over habits rather than over sizes."""
+_COUNTS = ("seed", "step", "epoch", "batch", "worker", "size")
+"""What the names of options hold that count something: their numbers are those of other things by chance alone."""
 _OFF = frozenset("0 false no none off".split())
 _OPTION = re.compile(r"(?P<name>-*[a-zA-Z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
 _DIRECTORIES = re.compile(r"[/\\]")
@@ -95,6 +97,22 @@ def torch_of(window: Window) -> str:
     version = ".".join(str(window.run.begin.get("torch") or "").split(".")[:2])
     devices = {one.device.partition(":")[0] for one in window.run.variables.values() if one.optimizer >= 0}
     return " ".join([version or "unknown", "on", *sorted(devices)])
+
+
+def numbers_of(window: Window) -> set[float]:
+    """The numbers of the command line, for what a person chose there is a setting; those of seeds and counts left out."""
+    found: set[float] = set()
+    option = ""
+    for word in map(str, window.run.begin.get("argv") or ()):
+        name, _, value = word.rpartition("=")
+        try:
+            number = abs(float(value))
+        except ValueError:
+            option = value
+            continue
+        if not any(part in (name or option).lower() for part in _COUNTS):
+            found.add(number)
+    return found
 
 
 def _scope(run: Run) -> str:

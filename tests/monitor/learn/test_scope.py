@@ -100,6 +100,7 @@ def test_each_thing_is_said_once() -> None:
     learnt = learn(observed(training("Net")), KINDS).invariants
     said = sorted(one.text.partition(" (in")[0] for one in learnt)
     assert said == [
+        "Of the parameters of model, none is another one",
         "all of model is trained by an optimizer",
         "backward comes before each clip_grad_norm_ of SGD",
         "backward occurs once between two steps of SGD",

@@ -184,3 +184,25 @@ def test_a_layer_that_is_not_called_and_one_that_is_set_otherwise_are_told() -> 
     assert not broken("layers-alike", learnt, through(LINEAR, training=False))
     without = ("drop", {"type": "Dropout", "settings": "drops nothing"})
     assert broken("layers-alike", learnt, through(LINEAR, without))
+
+
+def clipping(*limits: float, schedule: str = "", argv: Any = ()) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    mini.run.begin["argv"] = list(argv)
+    made = [(f"scheduler.new {schedule}", {"args": {"optimizer": "optimizer0:SGD"}})] if schedule else []
+    clips = [("clip_grad_norm", {"args": {"max_norm": limit, "norm_type": 2.0}}) for limit in limits]
+    return [mini.window(*([] if number else made), "backward", clip, STEP) for number, clip in enumerate(clips)]
+
+
+def test_a_limit_that_moves_or_that_the_command_line_chose_is_a_setting() -> None:
+    learnt = clipping(*[1.0] * 6)
+    assert broken("settings-alike", learnt, clipping(*[10.0] * 6)) == ["2: 10.0"]
+    assert not broken("settings-alike", learnt, clipping(*[10.0] * 6, argv=["train.py", "--clip", "10"]))
+    assert not broken("settings-alike", learnt, clipping(3.0, 2.0, 1.5, 1.2, 1.1, 1.0))
+    assert not broken("settings-alike", clipping(3.0, 2.0, 1.5, 1.2, 1.1, 1.0), clipping(*[10.0] * 6))
+
+
+def test_another_kind_of_schedule_is_told_and_one_more_than_none_is_not() -> None:
+    learnt = clipping(*[1.0] * 6, schedule="LinearLR")
+    assert broken("settings-alike", learnt, clipping(*[1.0] * 6, schedule="StepLR")) == ["2: StepLR"]
+    assert not broken("settings-alike", clipping(*[1.0] * 6), learnt)

@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import processes_of, torch_of
+from preflight.monitor.scope import numbers_of, processes_of, torch_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window
@@ -70,7 +70,7 @@ class FactorsAlike(Relation):
     def _judge(self, passes: Sequence[Call], window: Window) -> Iterator[Example]:
         places = [call.place or "" for call in passes]
         self._several.update(place for place in places if places.count(place) > 1)
-        options = _options(window.run.begin.get("argv") or ())
+        options = numbers_of(window)
         for call in {call.place: call for call in passes}.values():
             place = call.place or ""
             if self._looks.get(place, 0) < _LOOKS or self._said.get(place, 0) >= _MOST_TOLD:
@@ -107,17 +107,6 @@ class FactorsAlike(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(0.7)
-
-
-def _options(argv: Sequence[Any]) -> set[float]:
-    """The numbers of a command line: what a person chose there is a setting."""
-    found: set[float] = set()
-    for word in argv:
-        try:
-            found.add(abs(float(str(word).rpartition("=")[2])))
-        except ValueError:
-            continue
-    return found
 
 
 def _run(number: float) -> list[Window]:
