@@ -185,3 +185,10 @@ def test_failures_at_the_same_hour_are_told_as_periodic() -> None:
     assert "once in a day" in found.text
     wrong = sum(bool((one := periods([draw.uniform(0, WEEK) for _ in range(12)])) and one.found) for _ in range(100))
     assert wrong / 100 <= 0.05
+
+
+def test_failures_after_which_no_start_is_told_of_are_said_not_to_count() -> None:
+    events = [event(0, "start"), *(event(100 + number, "failure") for number in range(7))]
+    reason = analyse(events).reason or ""
+    assert "1 failure in the events" in reason
+    assert "6 more were told of while nothing was observed" in reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from preflight.investigate.events.exposure import observe
+from preflight.investigate.events.exposure import FAILS, observe
 from preflight.investigate.events.jobs import Job, compare_jobs
 from preflight.investigate.events.logger import TrainingEvent
 from preflight.investigate.events.precursors import WINDOWS, needed, precursors
@@ -35,7 +35,7 @@ def analyse(
     if observed is not None:
         failures = len(observed.failures)
         if failures < LEAST or observed.length <= 0:
-            reasons.append(f"not enough data: {failures} failures in the events, {LEAST} are needed at least")
+            reasons.append(_too_few(failures, sum(event.event_type in FAILS for event in events)))
         else:
             found += precursors(observed, windows, seed)
             timing = [one for one in (since_start(observed.lasted, seed), periods(observed.clock)) if one is not None]
@@ -62,6 +62,14 @@ def analyse(
         power=power,
         notes=tuple(reasons) if found else (),
     )
+
+
+def _too_few(failures: int, told: int) -> str:
+    """Return that the failures are too few, and why not all that were told of count."""
+    said = f"not enough data: {failures} failure{'s' * (failures != 1)} in the events, {LEAST} are needed at least"
+    if told > failures:
+        said += f"; {told - failures} more were told of while nothing was observed: after a failure it is from the next start on"
+    return said
 
 
 def _power(found: Sequence[Association], failures: int) -> str | None:
