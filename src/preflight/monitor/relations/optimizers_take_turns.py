@@ -22,10 +22,14 @@ class OptimizersTakeTurns(Relation):
 
     Of several optimizers one is made, its gradients are cleared and computed, and its ``step`` is missing: the discriminator,
     the decoder or the critic stays as it was made, while the other networks are trained against it.
-    Judged once others have made a hundred steps in which it had gradients nearly always, and where data comes from a loader,
-    in the fourth epoch: networks wait for their turn while others begin. Ten are enough in a program whose own text,
-    all of it known, has no line that could step it, under any name that may hold it or by handing it to a library. Its parameters must have stayed as they were, to the
-    last bit, each time they were looked at: what another optimizer holds too, or a wrapper or a compiled step updates, moves.
+    Judged once others have made a hundred steps in which it had gradients nearly always, and where data comes from a
+    loader, in the fourth epoch: networks wait for their turn while others begin.
+    Ten are enough in a program whose own text, all of it known, has no line that could step it, under any name that may
+    hold it or by handing it to a library.
+    Its parameters must have stayed as they were, to the last bit, each time they were looked at: what another optimizer
+    holds too, or a wrapper or a compiled step updates, moves.
+    An optimizer that begins later than that on purpose, though gradients are computed for it all the while, is told of
+    as well.
     """
 
     name = "optimizers-take-turns"
