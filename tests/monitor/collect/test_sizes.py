@@ -51,3 +51,22 @@ def test_a_target_of_the_size_of_the_prediction_or_of_one_number_is_meant(target
             optimizer.step()
     assert len(kept.table("warning")) == (target != (8, 1))
     assert all(example.holds for example in judged(kept))
+
+
+@pytest.mark.parametrize("given", ["one for all", "all with all"])
+def test_sizes_that_are_stretched_on_purpose_are_no_violation(given: str) -> None:
+    model = torch.nn.Linear(3, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with warnings.catch_warnings(), recorded() as kept:
+        warnings.simplefilter("ignore")
+        for _ in range(3):
+            optimizer.zero_grad()
+            out, target = model(torch.randn(8, 3)), torch.randn(8, 4)
+            if given == "one for all":
+                torch.nn.functional.mse_loss(out, target[:1]).backward()
+            else:
+                pairs = torch.nn.functional.huber_loss(out[:, None], target[:, :, None], reduction="none")
+                pairs.mean().backward()
+            optimizer.step()
+    assert kept.table("warning")
+    assert all(example.holds for example in judged(kept))

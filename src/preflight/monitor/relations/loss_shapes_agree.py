@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -13,15 +12,17 @@ from preflight.monitor.views.stretched import stretched
 from preflight.monitor.views.tails import Tail
 from preflight.monitor.window import Call, Window
 
-_SIZES = re.compile(r"Using a target size \(torch\.Size\(\[([\d, ]*)\]\)\)")
+_SIZE = r"\(torch\.Size\(\[([\d, ]*)\]\)\)"
+_SIZES = re.compile(f"Using a target size {_SIZE} that is different to the input size {_SIZE}")
 
 
 class LossShapesAgree(Relation):
     """A loss that compares element by element does not stretch its target or its prediction to a third shape.
 
     PyTorch says so once where it happens, as a warning that is easily lost in a long output, and that many programs
-    ignore: with predictions of shape (N, 1) and targets of shape (N,) each prediction is compared with every target. A
-    target of a single number is compared with all of them, and meant. Where the program computes the difference by hand,
+    ignore: with predictions of shape (N, 1) and targets of shape (N,) each prediction is compared with every target. Where
+    one of the two keeps its shape, as with one target for all samples, it is meant, and so it is where both have as many
+    axes, as where all quantiles are compared with each other. Where the program computes the difference by hand,
     the graph of the loss tells. What comes straight from a layer or its
     activation as a column, or was squeezed to a row, is spread to a square for a loss of PyTorch's, or becomes one less
     something that is not trained. A loss for each element, times weights of another rank, gets a dimension more. A column
@@ -51,7 +52,7 @@ class LossShapesAgree(Relation):
         told = [
             one
             for one in window.notes.get("warning", ())
-            if (sizes := _SIZES.match(one["message"])) is not None and not _single(sizes[1])
+            if (sizes := _SIZES.match(one["message"])) is not None and _to_a_third(sizes[1], sizes[2])
         ]
         passes = window.named("backward")
         if not passes and not told:
@@ -130,10 +131,9 @@ class LossShapesAgree(Relation):
         yield [Mini().window(("backward", {"args": {"tail": energy}}))]  # a matrix times what each node has
 
         yield [Mini().window(("backward", {"args": {"tail": _compared([8, 1])}}))]
-        for single in ("", "1", "1, 1"):  # a target that all predictions have in common
-            message = (
-                f"Using a target size (torch.Size([{single}])) that is different to the input size (torch.Size([8]))."
-            )
+        sizes = [("", "8"), ("1", "8"), ("1, 1", "8"), ("1, 4", "8, 4"), ("4", "8, 4"), ("8, 4, 1", "8, 1, 4")]
+        for target, given in sizes:  # one target for all predictions, and all quantiles with all others
+            message = f"Using a target size (torch.Size([{target}])) that is different to the input size (torch.Size([{given}]))."
             yield [Mini().window(("note", "warning", {"message": message}), "backward")]
 
     @classmethod
@@ -166,9 +166,13 @@ class LossShapesAgree(Relation):
         yield [Mini().window(("backward", {"args": {"tail": scored}}))]
 
 
-def _single(size: str) -> bool:
-    """Whether a size, as it is written, is that of one number."""
-    return math.prod(int(one) for one in size.split(",") if one.strip()) == 1
+def _to_a_third(*written: str) -> bool:
+    """Whether two sizes, as they are written, have different numbers of axes and are stretched to one that neither is."""
+    sizes = [[int(one) for one in size.split(",") if one.strip()] for size in written]
+    axes = max(map(len, sizes))
+    full = [[1] * (axes - len(size)) + size for size in sizes]
+    both = [max(pair) for pair in zip(*full, strict=True)]
+    return len(sizes[0]) != len(sizes[1]) and both not in full
 
 
 def _chosen(shape: list[int]) -> list[list[Any]]:
