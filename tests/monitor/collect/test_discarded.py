@@ -35,6 +35,13 @@ KNOWN = {
     "another takes its place": START + "        loss = side\n        loss = main_loss" + END,
     "it is detached": START + "        loss = main_loss + 0.1 * side.detach()" + END,
     "it is kept in a list": START + "        loss = main_loss\n        seen = []\n        seen.append(side)" + END,
+    "all terms of a list": START
+    + "        loss = 0\n        for one in [main_loss, side]:\n            loss = one"
+    + END,
+    "the training stops early": START
+    + "        loss = main_loss"
+    + END
+    + "        if loss < 0.1:\n            break\n",
     "it is weighed": START + "        loss = main_loss + weights[1] * side" + END,
     "a sum of terms that a loop overwrites": """
 def main(model, functions):
@@ -76,6 +83,19 @@ UNKNOWN = {
     "it is known by its name": START + "        loss = main_loss + locals()['side']" + END,
     "a closure has it": START + "        loss = main_loss\n        after(lambda: side)" + END,
     "some of a list": START + "        loss = sum([one for one in (main_loss, side) if one is wanted])" + END,
+    "a loop over terms ends early": START
+    + "        loss = 0\n        for at, one in enumerate([main_loss, side]):\n            if at > step // 900:\n                break"
+    + "\n            loss = loss + one"
+    + END,
+    "with as many weights as there are so far": START
+    + "        loss = sum([w * one for w, one in zip(weights, [main_loss, side])])"
+    + END,
+    "as often as there are rounds": START
+    + "        loss = main_loss\n        for _ in range(step // 900):\n            loss = loss + side"
+    + END,
+    "as many copies as are wanted": START
+    + "        loss = sum([main_loss, *[side for _ in range(step // 900)]])"
+    + END,
     "an error is caught": START
     + "        try:\n            loss = main_loss + side\n        except ValueError:\n            loss = main_loss"
     + END,

@@ -19,12 +19,13 @@ _ENDS = frozenset(
 )
 """Functions and methods that give back nothing through which gradients could come."""
 _READ = frozenset({"item", "detach", "tolist", "shape", "dtype", "device", "backward", "numel", "dim", "size"})
-_THROUGH = frozenset({"sum", "stack", "mean", "cat", "scale", "add", "list", "tuple", "dict", "zip", "enumerate"})
+_THROUGH = frozenset({"sum", "stack", "mean", "cat", "scale", "add", "list", "tuple", "dict", "enumerate"})
 _KEEPING = frozenset({"append", "update"})
 _CONDITIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While, ast.Match)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _JUMPS = (ast.Continue, ast.Return, ast.Yield, ast.YieldFrom)
 _PASSING = (ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Starred)
+_BUILDING = (ast.ListComp, ast.GeneratorExp, ast.DictComp)
 _ENDING = (ast.FormattedValue, ast.Expr, ast.Compare)
 
 
@@ -64,8 +65,8 @@ class _Round:
         # The first of them with a backward pass: it must have all, or one is made otherwise than in each round.
         first = next((one for one in rounds if any(self._is_in(one, node) for node in self.passes)), None)
         self.around = first if all(self._is_in(first, node) for node in self.passes) else None
-        self.conditions = self._conditions(statement)
         self.names: set[str] = set()
+        self.conditions = self._conditions(statement)
 
     def is_plain(self) -> bool:
         """Whether nothing depends on a condition."""
@@ -73,11 +74,17 @@ class _Round:
         if self.around is None or any(isinstance(one, (ast.IfExp, ast.BoolOp)) for one in parts):
             return False
         last = getattr(self.around, "body", [None])[-1]
-        jumps = [one for one in ast.walk(self.around) if isinstance(one, _JUMPS) and one is not last]
+        jumps = [one for one in ast.walk(self.around) if self._jumps(one) and one is not last]
         if jumps or not all(map(self._is_in_round, self.passes)):
             return False
         targets = self.statement.targets if isinstance(self.statement, ast.Assign) else [self.statement.target]
         return all(self._joins(target) for target in targets) and all(map(self._is_in_round, self._stores()))
+
+    def _jumps(self, node: ast.AST) -> bool:
+        """Whether the rest of a round may be left out, or that of a loop within it."""
+        if isinstance(node, ast.Break):
+            return next(one for one in self.texts.above(node) if isinstance(one, _LOOPS)) is not self.around
+        return isinstance(node, _JUMPS)
 
     def _is_in(self, around: ast.AST | None, node: ast.AST) -> bool:
         return any(one is around for one in self.texts.above(node))
@@ -86,15 +93,20 @@ class _Round:
         return isinstance(self.texts.parents[node], ast.Call)
 
     def _conditions(self, node: ast.AST) -> set[tuple[ast.AST, ast.AST]]:
-        """The conditions that a node stands under, each with the branch."""
+        """The conditions that a node stands under, each with the branch; a loop over other things may have no rounds."""
         found, below = set[tuple[ast.AST, ast.AST]](), node
         for one in self.texts.above(node):
-            if isinstance(one, _CONDITIONS) or (isinstance(one, ast.comprehension) and one.ifs):
+            often = isinstance(one, (ast.For, ast.AsyncFor)) and below is not one.iter and not self._holds(one.iter)
+            if often or isinstance(one, _CONDITIONS) or (isinstance(one, ast.comprehension) and one.ifs):
                 found.add((one, _branch(one, below)))
             if one is self.scope:
                 break
             below = one
         return found
+
+    def _holds(self, node: ast.AST) -> bool:
+        """Whether a name that may hold it stands in an expression."""
+        return any(isinstance(one, ast.Name) and one.id in self.names for one in ast.walk(node))
 
     def _is_in_round(self, node: ast.AST) -> bool:
         """Whether a node is come to in each round in which the statement is."""
@@ -143,7 +155,9 @@ class _Round:
             return self._is_in_round(node) and all(map(self._joins, targets))
         if isinstance(above, (ast.For, ast.comprehension)):
             return self._is_in_round(node) and self._joins(above.target)
-        if isinstance(above, (*_PASSING, ast.ListComp, ast.GeneratorExp, ast.DictComp)):
+        if isinstance(above, _BUILDING):
+            return all(self._holds(one.iter) and not one.ifs for one in above.generators) and self._goes(above)
+        if isinstance(above, _PASSING):
             return self._goes(above)
         return isinstance(above, _ENDING)
 

@@ -24,16 +24,19 @@ class _Rising:
         self.batches = 0
         self.mixed = 0
 
-    def see(self, first: int, last: int) -> bool:
-        """Take in a batch in which labels lie in order; return whether there were enough of them."""
+    def see(self, first: int, last: int, stepped: bool) -> bool:
+        """Take in a batch in which labels lie in order; return whether there were enough of them.
+
+        Only a batch before which a step was made since the last one counts: the data of one step has no order.
+        """
         if self.last is None or not self.last <= first <= self.last + 1:
             self.batches = self.mixed = 0
             if first != 0:  # it may be anything that is counted
                 self.last = None
                 return False
         self.last = last
-        self.batches += 1
-        self.mixed += first < last
+        self.batches += stepped
+        self.mixed += stepped and first < last
         return self.batches >= _RISING and self.mixed >= _ROW and last + 1 >= _RISING
 
 
@@ -47,14 +50,15 @@ class ClassesMixed(Relation):
     Where a batch holds the end of one class and the beginning of the next, it is broken once the labels of three batches in
     a row lie in order from class 0 on, with no class left out and each in several samples: two of them with a border, and
     three classes in all.
+    Batches whose gradients are added up for one step count as one.
     Data of one class alone, and classes of which all but one are rare, give a single label rightly.
     """
 
     name = "classes-mixed"
     category = "data"
-    needs = frozenset({"fetch", "batch", "backward"})
+    needs = frozenset({"fetch", "batch", "backward", "step"})
     follows = (fetches_of,)
-    wakes = frozenset({"batch"})
+    wakes = frozenset({"batch", "step"})
     severity = "warning"
     priority = 9
     cause = "the training loader does not shuffle (shuffle=True is missing) and the samples are sorted by class"
@@ -64,8 +68,15 @@ class ClassesMixed(Relation):
         self._row: dict[str, tuple[int, Any]] = {}  # by loader: batches in a row with a single label, and which
         self._alone: dict[str, set[Any]] = {}  # labels that had such a row
         self._rising: dict[str, _Rising] = {}
+        self._steps = 0
+        self._at: dict[str, int] = {}  # by loader: the steps that were made before its last batch
 
     def see(self, window: Window) -> Iterator[Example]:
+        yield from self._judge(window)
+        self._steps += len(window.named("step"))
+
+    def _judge(self, window: Window) -> Iterator[Example]:
+        steps = window.named("step")
         for fetch in fetches_of(window):
             if not fetch.trained or fetch.order != "sequential" or not _has_labels(fetch):
                 continue
@@ -74,13 +85,16 @@ class ClassesMixed(Relation):
             if not _is_a_pair(fetch) and single.get(last, 0) not in (0, 1):
                 continue
             loader = fetch.batch.loader
+            made = self._steps + sum(step.q < fetch.batch.q for step in steps)
+            stepped = self._at.get(loader) != made
+            self._at[loader] = made
             row, label = self._row.get(loader, (0, None))
-            row = 0 if last not in single else row + 1 if label == single[last] else 1
+            row = 0 if last not in single else row + stepped if label == single[last] else int(stepped)
             self._row[loader] = row, single.get(last)
             alone = self._alone.setdefault(loader, set())
             if row >= _ROW:
                 alone.add(single[last])
-            rises = _is_a_pair(fetch) and self._rises(loader, single.get(last), (told.get("rising") or {}).get(last))
+            rises = _is_a_pair(fetch) and self._rises(fetch, single.get(last), stepped)
             wrong = (row >= _ROW and len(alone) > 1) or rises
             yield Example(
                 (),
@@ -95,14 +109,16 @@ class ClassesMixed(Relation):
                 else "",
             )
 
-    def _rises(self, loader: str, single: int | None, rising: list[int] | None) -> bool:
+    def _rises(self, fetch: Fetch, single: int | None, stepped: bool) -> bool:
         """Whether the labels of a batch go on where those of the batches before ended, and there were enough of them."""
-        known = self._rising.setdefault(loader, _Rising())
+        told = (fetch.call.result or {}) if fetch.call is not None else {}
+        rising = (told.get("rising") or {}).get(str(len(fetch.batch.shapes) - 1))
+        known = self._rising.setdefault(fetch.batch.loader, _Rising())
         if rising is not None:
-            return known.see(*rising)
+            return known.see(*rising, stepped)
         if single is not None:
-            return known.see(single, single)
-        self._rising[loader] = _Rising()
+            return known.see(single, single, stepped)
+        self._rising[fetch.batch.loader] = _Rising()
         return False
 
     def _seen(self, loader: str, label: int | None, row: int, rises: bool) -> str:
@@ -124,11 +140,15 @@ class ClassesMixed(Relation):
         yield _batches("sequential", None, None, told=borders)
         counted = [{"rising": {"1": pair}} for pair in ([3, 5], [5, 7], [7, 8], [8, 9])]
         yield _batches("sequential", told=counted)
+        borders = [{"rising": {"1": pair}} for pair in ([0, 1], [1, 2], [3, 4])]
+        yield _batches("sequential", told=borders, each=3)  # gradients of all of them are added up
+        yield _batches("sequential", {"1": 0}, {"1": 0}, {"1": 1}, {"1": 1}, each=4)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _batches("sequential", told=[{"rising": {"1": pair}} for pair in ([0, 1], [1, 2], [3, 4])])
         yield _batches("sequential", {"1": 0}, {"1": 0}, {"1": 1}, {"1": 1})
+        yield _batches("sequential", *[{"1": 0}] * 4, *[{"1": 1}] * 4, each=2)
         yield _batches("sequential", {"2": 1}, {"2": 1}, {"2": 0}, {"2": 0}, shapes=((8,), (8,), (8,)))
 
 
@@ -155,8 +175,9 @@ def _batches(
     *singles: dict[str, int] | None,
     shapes: tuple[tuple[int, ...], ...] = ((8, 3), (8,)),
     told: Sequence[dict[str, Any]] = (),
+    each: int = 1,
 ) -> list[Window]:
-    """Batches of tensors of these shapes, with those of which all numbers are one."""
+    """Batches of tensors of these shapes, with those of which all numbers are one; a step after so many of them each."""
     dtypes = ["float32" if len(shape) > 1 else "int64" for shape in shapes]
     mini = Mini()
     windows = []
@@ -168,5 +189,6 @@ def _batches(
             {"args": {"epoch": 0, "fetch": number}, "result": result},
         )
         row = ("batch", {"fetch": number, "shapes": shapes, "dtypes": dtypes})
-        windows.append(mini.window(*new, call, row, "backward"))
+        step = () if (number + 1) % each else ("step optimizer0:SGD",)
+        windows.append(mini.window(*new, call, row, "backward", *step))
     return windows
