@@ -96,6 +96,20 @@ def test_a_module_beside_that_was_not_taken_in_yet_is_noticed(tmp_path: Path) ->
     assert not both.has_more()
 
 
-def test_what_is_stored_under_a_key_is_known() -> None:
-    assert Texts({"a.py": ast.parse("group['lr'] = 0.1\n")}).sets("lr")
-    assert not Texts({"a.py": ast.parse("print(group['lr'])\n")}).sets("lr")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "group['lr'] = 0.1",
+        "group.update(lr=0.1)",
+        "group.update({'lr': 0.1})",
+        "group |= {'lr': 1}",
+        "g['lr'].fill_(1)",
+    ],
+)
+def test_what_is_stored_under_a_key_is_known(text: str) -> None:
+    assert Texts({"a.py": ast.parse(text)}).sets("lr")
+
+
+@pytest.mark.parametrize("text", ["print(group['lr'])", "bar.update(1)", "seen.update({'rate': group['lr']})"])
+def test_what_is_only_read_under_a_key_is_not_stored(text: str) -> None:
+    assert not Texts({"a.py": ast.parse(text)}).sets("lr")

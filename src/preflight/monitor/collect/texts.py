@@ -9,6 +9,7 @@ import ast
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from .places import asked, is_users
@@ -111,14 +112,18 @@ class Texts:
         return {(path, line) for path, one in dead for line in range(one.lineno, (one.end_lineno or one.lineno) + 1)}  # type: ignore[attr-defined]
 
     def sets(self, key: str) -> bool:
-        """Whether something is stored under a key in quotes."""
-        return any(
-            isinstance(node, ast.Subscript)
-            and isinstance(node.ctx, ast.Store)
-            and isinstance(node.slice, ast.Constant)
-            and node.slice.value == key
-            for node in self.nodes
-        )
+        """Whether something is stored under a key in quotes, changed in its place, or brought in by ``update``."""
+        return any(map(partial(self._sets, key), self.nodes))
+
+    def _sets(self, key: str, node: ast.AST) -> bool:
+        if isinstance(node, ast.Subscript) and _is(key, node.slice):
+            above = self.parents[node]
+            return isinstance(node.ctx, ast.Store) or (isinstance(above, ast.Attribute) and above.attr.endswith("_"))
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.BitOr):
+            return _has(key, node.value)
+        if not isinstance(node, ast.Call) or word(node.func) != "update":
+            return False
+        return any(one.arg in (key, None) for one in node.keywords) or any(_has(key, one) for one in node.args)
 
     def has_more(self) -> bool:
         """Whether a file names a module beside it that is none of these: it may be taken in later on."""
@@ -224,6 +229,15 @@ def short(path: str, line: int) -> str:
 def word(node: Any) -> str:
     """The last word of a name or of an attribute; nothing of anything else."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _is(key: str, node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value == key
+
+
+def _has(key: str, node: ast.expr) -> bool:
+    """Whether a mapping that is written out has a key."""
+    return isinstance(node, ast.Dict) and any(_is(key, one) for one in node.keys)
 
 
 def _called(node: ast.expr) -> str:
