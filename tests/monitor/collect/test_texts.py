@@ -113,3 +113,22 @@ def test_what_is_stored_under_a_key_is_known(text: str) -> None:
 @pytest.mark.parametrize("text", ["print(group['lr'])", "bar.update(1)", "seen.update({'rate': group['lr']})"])
 def test_what_is_only_read_under_a_key_is_not_stored(text: str) -> None:
     assert not Texts({"a.py": ast.parse(text)}).sets("lr")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for p in net.parameters():\n    seen.append(p.grad.norm())",
+        "begin = time.time()",
+        "begin = perf_counter()",
+        "net.register_full_backward_hook(keep)",
+        "print(torch.cuda.max_memory_allocated())",
+    ],
+)
+def test_passes_that_may_be_made_for_what_is_measured(text: str) -> None:
+    assert Texts({"a.py": ast.parse(text)}).measures()
+
+
+def test_clearing_gradients_measures_nothing() -> None:
+    text = "optimizer.zero_grad()\np.grad = None\ntime.sleep(1)\np.requires_grad_(False)\n"
+    assert not Texts({"a.py": ast.parse(text)}).measures()

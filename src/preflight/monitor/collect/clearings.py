@@ -43,8 +43,8 @@ class Clearings:
         self._used[index] = self.recorder.passes
 
     def resting(self) -> dict[str, list[tuple[str, str]]]:
-        """The kind and the place of each optimizer that has not stepped, where others have."""
-        made = self.enrolled.made_at.items() if self._stepped else ()
+        """The kind and the place of each optimizer that has not stepped."""
+        made = self.enrolled.made_at.items()
         return {f"optimizer{index}:{held[0]}": [held] for index, held in made if index not in self._stepped}
 
     def _clearing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:

@@ -31,6 +31,15 @@ _SETTINGS = ("arg", "opt", "conf", "cfg", "flag", "param", "hparam", "setting")
 """What is in the names of objects whose fields are looked at together, and that hold settings."""
 
 
+_MEASURING = frozenset(
+    {
+        *("grad", "perf_counter", "perf_counter_ns", "monotonic", "process_time", "time_ns", "Timer", "timeit"),
+        *("elapsed_time", "profile", "memory_allocated", "max_memory_allocated", "synchronize"),
+    }
+)
+"""Names by which a program reads gradients, clocks or the memory that is used."""
+
+
 class Texts:
     """The files of a program.
 
@@ -124,6 +133,13 @@ class Texts:
         if not isinstance(node, ast.Call) or word(node.func) != "update":
             return False
         return any(one.arg in (key, None) for one in node.keywords) or any(_has(key, one) for one in node.args)
+
+    def measures(self) -> bool:
+        """Whether gradients are read, hooks set, or times or memory measured: passes may be made for these alone."""
+        timed = any(
+            isinstance(call := self.parents[one], ast.Call) and call.func is one for one in self.loads.get("time", [])
+        )
+        return timed or any(name in _MEASURING or "hook" in name or name.startswith("grad_") for name in self.loads)
 
     def has_more(self) -> bool:
         """Whether a file names a module beside it that is none of these: it may be taken in later on."""

@@ -89,7 +89,8 @@ class Untaken:
             ]
             backless = [place for place in lost if goes_nowhere_else(texts, *_split(place))]
             if stepless or backless:
-                self._tell(NEVER, {"step": sorted(stepless), "backward": sorted(map(from_program, backless))})
+                backward = sorted(map(from_program, backless))
+                self._tell(NEVER, {"step": sorted(stepless), "backward": backward, "measures": texts.measures()})
 
     def _tell(self, name: str, seen: dict[str, Any]) -> None:
         self.recorder.leave(self.recorder.enter(name, "", seen, placed=False))

@@ -10,7 +10,8 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import State, Window
 
 _LAYERS = ("LayerNorm", "GroupNorm", "BatchNorm", "SyncBatchNorm", "InstanceNorm")
-_SMALL = 0.1
+_SMALL = 0.08
+"""Below what is chosen on purpose: recurrent batch normalization begins with scales of 0.1."""
 _LEAST = 2
 
 
@@ -22,8 +23,8 @@ class NormScalesAtOne(Relation):
     the gradients of all that comes before them with it: the model trains slowly, or not at all.
     Judged once for each model, at its first step: the root of the mean square of each scale, where a model has at least two
     layer, group, batch or instance norms with scales that are trained. Scales that are exactly zero, as the last norm of a
-    residual branch may begin, are left out. It is broken where all others are below a tenth; a model whose weights were
-    loaded is not judged, and neither are scales of which each rank holds a part.
+    residual branch may begin, are left out. It is broken where all others are below 0.08, as recurrent networks may begin
+    at 0.1; a model whose weights were loaded is not judged, and neither are scales of which each rank holds a part.
     """
 
     name = "norm-scales-at-one"
@@ -81,6 +82,7 @@ class NormScalesAtOne(Relation):
         yield [_first(8.0, 0.2)]
         yield [_first(8.0, 8.0, 0.0)]
         yield [_first(8.0, 0.16, 0.2)]
+        yield [_first(0.799999, 0.799999)]  # a tenth each
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

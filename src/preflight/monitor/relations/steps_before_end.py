@@ -24,21 +24,23 @@ class StepsBeforeEnd(Relation):
     Judged at the end of a program that ended by itself and in which no optimizer ever stepped: broken where ``zero_grad`` of
     an optimizer threw away the gradients of twenty backward passes and more, whose inputs differed, and everything that it
     holds was the same to the last bit when it was looked at in the later half of them.
+    The program's own text, all of it known, must have no line that could step it, nor one that reads gradients, sets hooks,
+    or measures times or memory: what such a program is after may be the passes themselves.
     Where there is such a sign, ``steps-come`` speaks of it.
     Models that were asked in evaluation mode, whose gradients are read, are left out, and so are gradients that the model
     clears. A measurement of what a pass takes repeats its inputs.
     """
 
     name = "steps-before-end"
-    needs = frozenset({"backward", "zero_grad", "forward", "state", "batch"})
+    needs = frozenset({"backward", "zero_grad", "forward", "state", "batch", "never"})
     wakes = frozenset(
         {"step", "scaler.step", "backward", "zero_grad", "forward", "input", f"parameter at {MOMENT}", "note end"}
-        | {"fetch", "scheduler.step", "save"}
+        | {"fetch", "scheduler.step", "save", "never"}
     )
     whole = False
     severity = "warning"
     priority = 7
-    cause = "optimizer.step() is missing, or stands in a branch that is never taken"
+    cause = "optimizer.step() is missing"
     advice = "call optimizer.step() after the backward pass"
 
     def __init__(self) -> None:
@@ -51,8 +53,12 @@ class StepsBeforeEnd(Relation):
         self._resting = Resting()
         self._inputs: set[tuple[int | None, ...]] = set()
         self._last: Call | None = None
+        self._stepless: set[str] = set()  # what no line of the program steps, nor does one measure it
 
     def see(self, window: Window) -> Iterator[Example]:
+        for call in window.named("never"):
+            if not (call.args or {}).get("measures", True):
+                self._stepless.update((call.args or {})["step"])
         if not self._stepped:
             self._stepped = bool(window.named("step") or window.named("scaler.step"))
         if not self._stepped:
@@ -104,8 +110,10 @@ class StepsBeforeEnd(Relation):
         )
 
     def _never(self, index: int) -> bool:
-        """Whether an optimizer cleared the gradients of many passes, and what it holds was seen at rest late among them."""
+        """Whether an optimizer that nothing steps cleared the gradients of many passes, and rested late among them."""
         count = self._cleared[index]
+        if not any(name.startswith(f"optimizer{index}:") for name in self._stepless):
+            return False
         return count >= _MANY and 2 * self._looked.get(index, 0) >= count and self._resting.rests(index)
 
     @classmethod
@@ -118,6 +126,8 @@ class StepsBeforeEnd(Relation):
         yield _run(30, clears="zero_grad model")
         yield _run(30, training=False)
         yield _run(30, last=("fetch loader0",))
+        yield _run(30, measures=True)
+        yield _run(30, never=())
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -132,6 +142,8 @@ def _run(
     moves: int = 0,
     clears: str = "zero_grad optimizer0:SGD",
     training: bool = True,
+    never: tuple[str, ...] = ("optimizer0:SGD",),
+    measures: bool = False,
 ) -> list[Window]:
     """Passes over so many different inputs, whose gradients are cleared, and an end."""
     mini = Mini({"model.weight": {}})
@@ -141,4 +153,5 @@ def _run(
         forward = ("forward model", {"args": {"training": training}})
         given = ("batch", {"loader": "forward:model", "bits": [number % inputs]})
         windows.append(mini.window(look, clears, given, forward, "backward"))
-    return [*windows, mini.window(*last, ("note", "end", {"how": how}))]
+    text = ("never", {"args": {"step": list(never), "backward": [], "measures": measures}})
+    return [*windows, mini.window(*last, text, ("note", "end", {"how": how}))]
