@@ -13,6 +13,8 @@ _STEPS = 5
 _BEGINNING = 3
 _SINCE = " since its first step"
 _MADE = ", with which it was made"
+_LONG = 100
+"""Steps at a rate of zero that an optimizer was made with: some, as to fill averages with first gradients, are meant."""
 _TOP = 0.5
 """Of the highest rate so far, the share from which no schedule gets to zero at once."""
 
@@ -38,13 +40,14 @@ class RateAboveZero(Relation):
     epoch and was to be stepped with the optimizer. Neither is told of an optimizer beside another one that trains, which
     may wait for its turn; nor is a rate of zero that the program has set itself beside one, as for a discriminator that is
     too strong.
-    One that was made with a rate of zero, which nothing has raised in five steps, trains nothing. Beside one that trains it
+    One that was made with a rate of zero, which nothing has raised in a hundred steps, or in five and more until the program
+    ended by itself, trains nothing. Beside one that trains it
     may be meant so, as where an option turns a part of the training off.
     """
 
     name = "rate-above-zero"
     needs = frozenset({"step", "scalar", "scheduler.step"})
-    wakes = frozenset({"step", "scheduler.step"})
+    wakes = frozenset({"step", "scheduler.step", "note end"})
     repeats = 6
     looks = frozenset({"step", "rates"})
     reads = frozenset({"scheduler.step"})
@@ -64,11 +67,12 @@ class RateAboveZero(Relation):
         self._fell: set[str] = set()
         self._waits: dict[str, int] = {}  # steps at zero before the first one above it
         self._made: set[str] = set()  # optimizers that were made with a rate of zero
+        self._last: dict[str, Call] = {}  # and the last step of each at it
         self._faint: dict[str, int] = {}  # steps in a row at a rate that is as good as zero
 
     def quiet(self, window: Window) -> bool:
         """Whether no optimizer steps at a rate that is as good as zero; of one that does, it counts the steps."""
-        return not any(self._faint.values())
+        return not any(self._faint.values()) and self._made <= self._above
 
     def slept(self, window: Window, times: int) -> None:
         """Count the steps above zero, and those at it."""
@@ -98,6 +102,14 @@ class RateAboveZero(Relation):
             rates = list(self._rates.get(call.object, {}).values())
             if rates:
                 yield self._judge(call, rates)
+        if any(note.get("how") == "exit" for note in window.notes.get("end", ())):
+            yield from self._end()
+
+    def _end(self) -> Iterator[Example]:
+        """A program that ended by itself has raised no rate that it began with."""
+        for name, call in self._last.items():
+            if not self._above and self._stays(name, _STEPS) and not self._stays(name, _LONG):
+                yield _example(call, [0.0], self._waits[name], "a learning rate above zero", _MADE)
 
     def _advanced(self, call: Call) -> None:
         """Count how often the schedule of an optimizer has left it at zero in a row."""
@@ -121,6 +133,7 @@ class RateAboveZero(Relation):
             self._done[name] = self._done.get(name, 0) + 1
         elif name not in self._above and max(rates) == 0:
             self._waits[name] = self._waits.get(name, 0) + 1
+            self._last[name] = call
         zero = max(rates) == 0 and name in self._above
         count = self._zero[name] = self._zero.get(name, 0) + 1 if zero else 0
         # A schedule that advances once in an epoch holds its last value for an epoch: its advances count.
@@ -135,27 +148,17 @@ class RateAboveZero(Relation):
         if alone and still >= max(_STEPS, _MANY * self._done.get(name, 0)):
             wrong, count = True, still
         dead = not self._above and waited >= _BEGINNING
-        made = not self._above and self._stays(name)
+        made = not self._above and self._stays(name, _LONG)
         wrong, count = wrong or dead or made, self._waits[name] if dead or made else count
-        context = {"optimizer": name.split(":")[-1]}
         if not wrong:
-            return Example((), True, context)
-        return Example(
-            (),
-            False,
-            context,
-            variables=(name,),
-            expected="a learning rate above zero"
-            if min(rates) <= 0
-            else f"a rate that is more than nothing beside {self._top[name]:g}",
-            seen=f"{min(rates):g}" + (f" for {count} steps" if count > 1 else ""),
-            call=call,
-            detail=f"{name} steps at a learning rate of {min(rates):g}" + (_SINCE if dead else _MADE if made else ""),
-        )
+            return Example((), True, _context(name))
+        above = f"a rate that is more than nothing beside {self._top.get(name, 0.0):g}"
+        expected = "a learning rate above zero" if min(rates) <= 0 else above
+        return _example(call, rates, count, expected, _SINCE if dead else _MADE if made else "")
 
-    def _stays(self, name: str) -> bool:
+    def _stays(self, name: str, least: int) -> bool:
         """Whether an optimizer was made with a rate of zero that no schedule advances, and has stepped at it for long."""
-        return name in self._made and name not in self._advances and self._waits.get(name, 0) >= _STEPS
+        return name in self._made and name not in self._advances and self._waits.get(name, 0) >= least
 
     @classmethod
     def explain(cls, example: Example) -> tuple[str, str]:
@@ -185,7 +188,9 @@ class RateAboveZero(Relation):
         other = (("scalar", "lr", "optimizer1:SGD.0", 0.1), "backward", "step optimizer1:SGD")
         own = [("scalar", "lr", "optimizer0:SGD.0", rate) for rate in (0.1, *[0.0] * 8)]
         yield [mini.window(*other, rate, "backward", "step optimizer0:SGD") for rate in own]
-        yield _made([*[0.0] * 4, 0.1])
+        yield _made([*[0.0] * 20, 0.1])
+        yield _made([0.0] * 20)  # it goes on
+        yield _made([*[0.0] * 20, 0.1], end=True)
         yield _made([0.0] * 8, rate=0.1)
 
     @classmethod
@@ -202,7 +207,25 @@ class RateAboveZero(Relation):
         yield [*(mini.window(*step) for _ in range(6)), mini.window(advance, *last)]
         yield _warmed([0.0, 0.0, 0.0])
         yield _waiting(3)
-        yield _made([0.0] * 6)
+        yield _made([0.0] * _LONG)
+        yield _made([0.0] * 6, end=True)
+
+
+def _context(name: str) -> dict[str, str]:
+    return {"optimizer": name.split(":")[-1]}
+
+
+def _example(call: Call, rates: list[float], count: int, expected: str, since: str) -> Example:
+    return Example(
+        (),
+        False,
+        _context(call.object),
+        variables=(call.object,),
+        expected=expected,
+        seen=f"{min(rates):g}" + (f" for {count} steps" if count > 1 else ""),
+        call=call,
+        detail=f"{call.object} steps at a learning rate of {min(rates):g}{since}",
+    )
 
 
 def _run(rates: list[float]) -> list[Window]:
@@ -233,7 +256,7 @@ def _waiting(steps: int) -> list[Window]:
     return [mini.window(*step) for _ in range(steps)]
 
 
-def _made(rates: list[float], rate: float = 0.0) -> list[Window]:
+def _made(rates: list[float], rate: float = 0.0, end: bool = False) -> list[Window]:
     """An optimizer that was made with a rate of zero, and steps at others, in turns with one of another network."""
     mini = Mini({"model.weight": {}, "critic.weight": {"optimizer": 1}})
     made = ("optimizer.new optimizer0:SGD", {"args": {"made_at_zero": True}})
@@ -244,4 +267,6 @@ def _made(rates: list[float], rate: float = 0.0) -> list[Window]:
         windows.append(
             mini.window(*first, *other, "backward", ("scalar", "lr", "optimizer0:SGD.0", own), "step optimizer0:SGD")
         )
+    if end:
+        windows.append(mini.window(("note", "end", {"how": "exit"})))
     return windows
