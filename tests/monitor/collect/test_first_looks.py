@@ -93,6 +93,8 @@ def test_what_a_program_weighs_and_adds_up_by_itself_is_not_taken_for_probabilit
     assert summed(-(said * mask).sum() / mask.sum()) == []
     assert summed(-(scores.log_softmax(-1) * mask).sum(1).mean()) == []
     assert summed(functional.cross_entropy(scores, torch.tensor([0, 1, 2, 0]))) == []
+    group = torch.tensor([0, 1, 0, 2])
+    assert summed(functional.cross_entropy(scores @ scores.T, (group[:, None] == group).float())) == []  # several fit
 
 
 def test_probabilities_are_not_added_up_where_no_invariant_asks() -> None:

@@ -92,9 +92,12 @@ class Ranges:
         recorder.later(Pending([told], lambda read: read[0]), rows)
 
     def _tell_sums(self, node: Any, subject: str) -> None:
-        """Tell for which share of the samples the targets of a cross entropy, all between 0 and 1, add up to more than 1."""
+        """Tell for which share of the samples the targets of a cross entropy, all between 0 and 1, add up to more than 1.
+
+        Where there are as many samples as classes, each sample may be compared with each other one, of which several fit.
+        """
         torch, target = self.recorder.torch, _target(node, "other")
-        if target is None:
+        if target is None or (target.dim() == 2 and target.shape[0] == target.shape[1]):
             return
         with Outside(torch):
             rows = target.detach().float().sum(1 if target.dim() > 1 else 0)

@@ -20,7 +20,8 @@ class ClassTargetsAddUp(Relation):
     independent labels. Labels that were mixed or smoothed by hand add up to more where a share is counted twice.
     Judged in the first backward passes of each place in the code, of the mean that ``cross_entropy`` computes by itself: a
     tenth of the samples must have more than one, and all targets must lie between 0 and 1, so that no weights are taken
-    for probabilities. What a program weighs and adds up by itself is left alone.
+    for probabilities. What a program weighs and adds up by itself is left alone, and so are as many classes as samples, as
+    where each sample is compared with each other one.
     """
 
     name = "class-targets-add-up"
