@@ -115,7 +115,7 @@ class ClassesMixed(Relation):
         rising = (told.get("rising") or {}).get(str(len(fetch.batch.shapes) - 1))
         known = self._rising.setdefault(fetch.batch.loader, _Rising())
         if rising is not None:
-            return known.see(*rising, stepped)
+            return known.see(rising[0], rising[1], stepped)
         if single is not None:
             return known.see(single, single, stepped)
         self._rising[fetch.batch.loader] = _Rising()

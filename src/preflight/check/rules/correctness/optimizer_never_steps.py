@@ -10,7 +10,8 @@ Without `step()` no weight changes: every epoch costs the full price of forward 
 Call `optimizer.step()` after `backward()`.
 
 ## When to ignore
-When the gradients themselves are the result, as in attribution or in a profiling script.
+When the gradients themselves are the result, as in attribution.
+A script that reads `.grad`, or that reads a clock and uses the loss for nothing but its backward pass, is not reported.
 
 ## References
 - PyTorch documentation, "Optimizing Model Parameters"
@@ -18,6 +19,7 @@ When the gradients themselves are the result, as in attribution or in a profilin
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
@@ -155,6 +157,31 @@ for i, (x, y) in enumerate(batches):
         optimizer.step()
         optimizer.zero_grad()
 """,
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+importance = [torch.zeros_like(p) for p in model.parameters()]
+for x, y in data:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    for total, p in zip(importance, model.parameters()):
+        total += p.grad ** 2
+torch.save(importance, "importance.pt")
+""",
+    """
+import time, torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+begin = time.perf_counter()
+for _ in range(100):
+    optimizer.zero_grad()
+    loss = model(torch.randn(32, 10)).square().mean()
+    loss.backward()
+print("seconds a pass", (time.perf_counter() - begin) / 100)
+""",
 )
 
 _HOOKS = (
@@ -175,6 +202,10 @@ _STEPS = (
 )
 
 
+_CLOCKS = (
+    *("time.time", "time.time_ns", "time.perf_counter", "time.perf_counter_ns", "time.monotonic", "time.process_time"),
+    *("timeit.default_timer", "torch.cuda.Event", "torch.profiler.profile", "torch.cuda.max_memory_allocated"),
+)
 _HARMLESS = ("builtins.", "torch.optim.lr_scheduler.", "torch.save", "transformers.get_")
 """How the names of calls begin that an optimizer may be handed to without being stepped there."""
 
@@ -188,8 +219,10 @@ def check(context: Context) -> Iterator[Finding]:
         or context.reading.made("trainer")
     ):
         return
+    if _reads_gradients(context):
+        return
     for loop in context.reading.loops:
-        if loop.steps or loop.backwards[0].context.shadow:
+        if loop.steps or loop.backwards[0].context.shadow or _is_measured(context, loop):
             continue
         optimizer = _idle(context, loop)
         if optimizer is None:
@@ -216,6 +249,32 @@ def check(context: Context) -> Iterator[Finding]:
             ),
             related=[(optimizer, "the optimizer is made here")],
         )
+
+
+def _reads_gradients(context: Context) -> bool:
+    """Whether a script reads gradients: these may be what it is after."""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Load)
+        for script in context.reading.scripts
+        if ".grad" in "\n".join(script.lines)
+        for node in ast.walk(script.tree)
+    )
+
+
+def _is_measured(context: Context, loop: TrainingLoop) -> bool:
+    """Whether a clock is read, and no loss of a loop is used but for its backward pass: what that takes is the result."""
+    if not context.trace.calls(*_CLOCKS):
+        return False
+    for event in loop.backwards:
+        call = event.node
+        loss = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+        if isinstance(loss, ast.Name):
+            named = (node for node in ast.walk(event.script.tree) if isinstance(node, ast.Name))
+            if sum(node.id == loss.id and isinstance(node.ctx, ast.Load) for node in named) > 1:
+                return False
+        elif not isinstance(loss, ast.Call):
+            return False
+    return True
 
 
 def _named(context: Context, optimizer: Obj) -> str | None:
