@@ -53,8 +53,6 @@ def _settings(module: Any) -> str:
     found += [f"no {word}" for word in _USUAL if held.get(word) is False]
     if held.get("padding_idx") is not None:
         found.append("a row for padding")
-    if isinstance(held.get("p"), float) and held["p"] == 0:
-        found.append("drops nothing")
     return ", ".join(found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
@@ -14,6 +14,7 @@ from preflight.monitor.window import Window
 _TIMES = 2
 """Steps from the first one in which it is looked at: groups that come later are a plan's."""
 _MOST_NAMES = 4
+_AMOUNTS = (("weight_decay", "weight decay"), ("momentum", "momentum"))
 _ANOTHER = "another rate than the first group"
 _ALL = "all of "
 _VARIED = "not all alike"
@@ -56,10 +57,11 @@ class GroupsAlike(Relation):
         if not steps:
             return
         self._times += 1
+        used = self._used()
         found: dict[tuple[str, str, str], dict[str, list[str]]] = {}
         for one in window.run.variables.values():
             if one.kind == "parameter" and one.optimizer in self._made:
-                for what, value in self._settings(one.optimizer, one.group):
+                for what, value in self._settings(one.optimizer, one.group, used):
                     for part in ((_ALL + pattern_of(one.root), ""), (pattern_of(one.name), one.module)):
                         found.setdefault((*part, what), {}).setdefault(value, []).append(one.name)
         for subject, values in found.items():
@@ -68,15 +70,20 @@ class GroupsAlike(Relation):
                 names = min(values.values(), key=len)[:_MOST_NAMES]
                 yield Example(subject, True, {}, tuple(names), call=steps[-1].call, value=value)
 
-    def _settings(self, index: int, number: int) -> Iterator[tuple[str, str]]:
+    def _used(self) -> set[str]:
+        """Which settings some group has: one that none has may be switched off for the whole run."""
+        groups = [group for told in self._made.values() for group in told.get("groups") or []]
+        return {word for word, _ in _AMOUNTS if any(group.get(word) for group in groups)}
+
+    def _settings(self, index: int, number: int, used: Container[str]) -> Iterator[tuple[str, str]]:
         """What is known of a group, in words."""
         told = self._made[index]
         yield "optimizer", self._kinds[index]
         groups, options = told.get("groups") or [], told.get("options") or []
         if not 0 <= number < len(groups):
             return
-        for word, name in (("weight_decay", "weight decay"), ("momentum", "momentum")):
-            if isinstance(value := groups[number].get(word), (int, float)):
+        for word, name in _AMOUNTS:
+            if word in used and isinstance(value := groups[number].get(word), (int, float)):
                 yield name, f"with {name}" if value else f"without {name}"
         rates = [group.get("lr") for group in groups]
         if number and None not in (rates[0], rates[number]):
@@ -111,15 +118,16 @@ class GroupsAlike(Relation):
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
-        yield _run(0.0)
+        yield _run(0.1, 0.0)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
-        yield _run(0.1)
+        yield _run(0.1, 0.1)
+        yield _run(0.0, 0.1)
 
 
-def _run(decay: float) -> list[Window]:
+def _run(first: float, second: float) -> list[Window]:
     mini = Mini({"model.fc.weight": {}, "model.fc.bias": {"group": 1}})
-    groups = [{"lr": 0.1, "weight_decay": 0.1}, {"lr": 0.1, "weight_decay": decay}]
+    groups = [{"lr": 0.1, "weight_decay": first}, {"lr": 0.1, "weight_decay": second}]
     made = ("optimizer.new optimizer0:AdamW", {"args": {"index": 0, "groups": groups, "options": [{}, {}]}})
     return [mini.window(made, "backward", "step optimizer0:AdamW"), mini.window("backward", "step optimizer0:AdamW")]

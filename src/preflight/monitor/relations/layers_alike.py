@@ -16,6 +16,8 @@ _LOOKS = 3
 _MOST_LOOKS = 8
 _MOST_NAMED = 4
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
+_OPTIONAL = re.compile(r"Drop(?![a-z])|Drop(?:out|path|block)|StochasticDepth|Identity")
+"""Classes of layers that a rate of zero leaves out, or puts another one in the place of."""
 
 
 class LayersAlike(Relation):
@@ -23,9 +25,10 @@ class LayersAlike(Relation):
 
     Learnt is of each model that the program calls which of its parts a training pass calls, by their names without the numbers
     in them, of which class each is, and which of torch's switches are set for it that are no size: a row for padding, both
-    directions, statistics that are followed, a dropout that drops nothing. A layer without parameters that is left out,
-    as dropout, leaves no other trace. Seen in detailed iterations; nothing is said before three of them agree, nor of models
-    with another number of parameters, nor of a run that goes on with the state of an optimizer.
+    directions, statistics that are followed. A layer without parameters that is left out, as an activation, leaves no other
+    trace. Layers that drop, and those that hand on what they get, are left out: a rate of zero is a setting, and many programs
+    make no such layer then, or another one. Seen in detailed iterations; nothing is said before three of them agree, nor of
+    models with another number of parameters, nor of a run that goes on with the state of an optimizer.
     """
 
     name = "layers-alike"
@@ -59,7 +62,7 @@ class LayersAlike(Relation):
                     continue
                 calls[name] = root
                 inside = (one for one in modules if root.q < one.q < root.e and one.thread == root.thread)
-                found.setdefault(name, set()).update(_told(one) for one in inside)
+                found.setdefault(name, set()).update(_told(one) for one in inside if not _optional(one))
         for name, parts in found.items():
             if not parts:
                 continue
@@ -101,6 +104,10 @@ class LayersAlike(Relation):
         yield _run("model.0")
 
 
+def _optional(call: Call) -> bool:
+    return _OPTIONAL.search(str((call.args or {}).get("type"))) is not None
+
+
 def _told(call: Call) -> str:
     """A part in words: its name, its class and its settings."""
     told = call.args or {}
@@ -115,7 +122,7 @@ def _listed(parts: Sequence[str]) -> str:
 
 def _run(*parts: str) -> list[Window]:
     mini = Mini({"model.weight": {}})
-    kinds = {"model.0": "Linear", "model.1": "Dropout"}
+    kinds = {"model.0": "Linear", "model.1": "ReLU"}
     inside = [(f"module {part}", {"args": {"type": kinds[part], "training": True}}) for part in parts]
     forward = ("forward model", {"args": {"training": True, "type": "Net"}, "inside": inside})
     return [mini.window(forward, "backward", "step optimizer0:SGD") for _ in range(5)]
