@@ -53,3 +53,20 @@ def test_what_a_person_wrote_is_told() -> None:
 )
 def test_what_sizes_or_data_give_is_not(make: Callable[[Any], Any]) -> None:
     assert told(make) is None
+
+
+def of_loss(make: Callable[[Any], Any], last: bool = True) -> float | None:
+    plain_types(torch)
+    node = make(nn.Linear(4, WIDTH)(torch.randn(BATCH, 4)).mean()).grad_fn
+    return factors.of(node, name_of(node), last)
+
+
+def test_how_many_batches_or_processes_a_loss_is_of_is_a_setting() -> None:
+    assert of_loss(lambda loss: loss / 5.0) is None
+    assert of_loss(lambda loss: loss * 7.0) is None
+    assert of_loss(lambda loss: loss * (1 / 5)) is None
+    assert of_loss(lambda loss: loss / 5.0, last=False) is None
+    assert of_loss(lambda loss: loss * 0.2, last=False) == 0.2, "the weight of a term"
+    assert of_loss(lambda loss: loss * 0.3) == 0.3
+    assert of_loss(lambda loss: loss * 1.5) == 1.5
+    assert told(lambda x: x / 7.0) == 7.0, "what is no loss is not divided by how many there are"

@@ -21,12 +21,16 @@ _CLOSE = 1e-6
 _MOST_SHAPES = 256
 
 
-def of(node: Any, name: str) -> float | None:
+def of(node: Any, name: str, last: bool = False) -> float | None:
     """The number by which an operation multiplies, or divides; None where there is none that a person may have written.
+
+    Nor is one told that may count something: a loss is divided by how many batches are accumulated, and multiplied by how
+    many processes there are, which are settings.
 
     Args:
         node: The operation.
         name: Its name.
+        last: Whether its result is the loss itself.
     """
     if name not in ("Mul", "Div"):
         return None
@@ -41,7 +45,13 @@ def of(node: Any, name: str) -> float | None:
         return None
     number = float(held)
     short = abs(number) not in (0.0, 1.0) and float(f"{number:.{_DIGITS}g}") == number
-    return number if short else None
+    return number if short and not (shape_of(node) == () and _counts(number, last)) else None
+
+
+def _counts(number: float, last: bool) -> bool:
+    """Whether a number by which a loss is multiplied or divided may be a count, or one over it where nothing follows."""
+    size = abs(number)
+    return _whole(size) or (last and _whole(1 / size))
 
 
 def explained(number: float, shapes: Iterable[tuple[int, ...]]) -> bool:

@@ -138,7 +138,7 @@ class _Walk:
             at, far = nearest.at, nearest.far + 1
         self._operations[id(node)] = _Operation(word, at, far)
         self._shapes.add(factors.shape_of(node))
-        number = factors.of(node, name)
+        number = factors.of(node, name, node is self._root)
         found = self._edges.setdefault(at, set())
         along = "" if name in words.EITHER_WAY else "[{}]"
         for place, one in inputs:
