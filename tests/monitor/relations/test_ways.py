@@ -36,6 +36,20 @@ def test_a_way_that_is_gone_now_and_then_is_no_habit() -> None:
     assert not broken("operations-alike", flowing(WAY, other, {}), flowing({}, {}, {}))
 
 
+def test_an_amount_that_the_command_line_chose_is_a_setting() -> None:
+    def clipped(least: str, most: str, *options: str) -> list[Window]:
+        windows = flowing({NAME: [f"Clamp(min={least} max={most})[0]<Exp", "loss<Mean"]}, {}, {})
+        windows[0].run.begin["argv"] = ["python", "train.py", *options]
+        return windows
+
+    learnt = clipped("0.8", "1.2")
+    assert broken("operations-alike", learnt, clipped("0.9", "1.1"))
+    assert not broken("operations-alike", learnt, clipped("0.9", "1.1", "--clip-range=0.1"))
+    assert not broken("operations-alike", learnt, clipped("0.8", "3", "--limit", "3"))
+    assert broken("operations-alike", learnt, clipped("0", "1", "--scale", "1"))
+    assert not broken("operations-alike", clipped("0.9", "1.1", "--clip-range=0.1"), learnt)
+
+
 def test_fewer_looks_and_deeper_models_say_nothing() -> None:
     assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(CUT, {}))
     assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(CUT, {}, {}, layers=3))
@@ -81,8 +95,19 @@ def grouped(*settings: dict[str, Any], kind: str = "AdamW", options: Any = ({}, 
 def test_rates_and_how_much_decay_there_is_are_settings() -> None:
     learnt = grouped({"lr": 0.1, "weight_decay": 0.1})
     assert not broken("groups-alike", learnt, grouped({"lr": 0.5, "weight_decay": 0.01}))
-    assert broken("groups-alike", learnt, grouped({"lr": 0.1, "weight_decay": 0.0}))
     assert broken("groups-alike", learnt, grouped({"lr": 0.1, "weight_decay": 0.1}, kind="Adam"))
+
+
+@pytest.mark.parametrize("word", ["weight_decay", "momentum"])
+def test_what_no_group_has_is_a_setting_and_what_one_of_them_lacks_is_not(word: str) -> None:
+    alone, none = grouped({"lr": 0.1, word: 0.1}), grouped({"lr": 0.1, word: 0.0})
+    apart = grouped({"lr": 0.1, word: 0.1}, {"lr": 0.1, word: 0.0})
+    turned = grouped({"lr": 0.1, word: 0.0}, {"lr": 0.1, word: 0.1})
+    assert not broken("groups-alike", alone, none)
+    assert not broken("groups-alike", none, alone)
+    assert not broken("groups-alike", apart, grouped({"lr": 0.1, word: 0.0}, {"lr": 0.1, word: 0.0}))
+    assert broken("groups-alike", apart, turned)
+    assert broken("groups-alike", alone, apart)
 
 
 def test_groups_that_are_no_longer_apart_are_told() -> None:
@@ -172,18 +197,26 @@ def through(*parts: tuple[str, dict[str, Any]], training: bool = True, passes: i
     return [mini.window(forward, "backward", STEP) for _ in range(passes)]
 
 
-LINEAR, DROP = ("body.0", {"type": "Linear"}), ("drop", {"type": "Dropout"})
+LINEAR, ACTS = ("body.0", {"type": "Linear"}), ("act", {"type": "ReLU"})
 
 
 def test_a_layer_that_is_not_called_and_one_that_is_set_otherwise_are_told() -> None:
     again = ("body.1", {"type": "Linear"})
-    learnt = through(LINEAR, DROP)
+    learnt = through(LINEAR, ACTS)
     assert broken("layers-alike", learnt, through(LINEAR)) == ["2: model.body.* (Linear)"]
-    assert not broken("layers-alike", learnt, through(LINEAR, again, DROP))
+    assert not broken("layers-alike", learnt, through(LINEAR, again, ACTS))
     assert not broken("layers-alike", learnt, through(LINEAR, passes=2))
     assert not broken("layers-alike", learnt, through(LINEAR, training=False))
-    without = ("drop", {"type": "Dropout", "settings": "drops nothing"})
-    assert broken("layers-alike", learnt, through(LINEAR, without))
+    one_way = ("body.0", {"type": "Linear", "settings": "no affine"})
+    assert broken("layers-alike", learnt, through(one_way, ACTS))
+
+
+@pytest.mark.parametrize("kind", ["Dropout", "Dropout2d", "AlphaDropout", "DropPath", "StochasticDepth"])
+def test_a_rate_of_zero_leaves_out_what_drops_and_is_a_setting(kind: str) -> None:
+    drops, other = ("body.1", {"type": kind}), ("body.1", {"type": "Identity"})
+    assert not broken("layers-alike", through(LINEAR, drops), through(LINEAR))
+    assert not broken("layers-alike", through(LINEAR), through(LINEAR, drops))
+    assert not broken("layers-alike", through(LINEAR, drops), through(LINEAR, other))
 
 
 def clipping(*limits: float, schedule: str = "", argv: Any = ()) -> list[Window]:

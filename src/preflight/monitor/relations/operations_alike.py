@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import processes_of, torch_of
+from preflight.monitor.scope import numbers_of, processes_of, torch_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window
@@ -16,6 +17,9 @@ _LOOKS = 3
 """Passes of one place that must have gone the same way before it is said of it."""
 _MOST_TOLD = 7
 """Steps in which it is said of a place: the recorder looks at the first few passes of each."""
+_AMOUNT = re.compile(r"\b(?:min|max|beta|delta|margin|p|exponent|negative_slope|threshold|lambd)=(-?\d[\d.e+-]*)")
+"""Settings of an operation that are amounts: a person may choose these, as the range in which a ratio is clipped."""
+_USUAL = (0.0, 1.0)
 _BETWEEN = "; "
 _MOST_NAMED = 4
 
@@ -25,7 +29,7 @@ class OperationsAlike(Relation):
 
     Learnt is of each layer, by the names of its parameters without the numbers in them, which operations take what it gives and
     in which place, along which axes they go, and which of their settings no size decides (how a loss is reduced, which label
-    it leaves out, whether an attention is causal): an activation or a mask that is missing, a term that was left
+    it leaves out, whether an attention is causal; an amount that the command line chose is a setting): an activation or a mask that is missing, a term that was left
     out, a branch that was detached, queries and keys that were exchanged, a transposition too many. How often an operation
     occurs is no part of it, nor is whatever lays out, casts or drops numbers, because that depends on sizes and settings. It is
     asked only of models with as many parameters as the one it was learnt of, because layers that come later may be made in
@@ -83,6 +87,7 @@ class OperationsAlike(Relation):
         for call in passes:
             counts[call.place or ""] = counts.get(call.place or "", 0) + 1
         self._several.update(place for place, count in counts.items() if count > 1)
+        options = numbers_of(window)
         for call in {call.place: call for call in passes}.values():
             place = call.place or ""
             if self._looks.get(place, 0) < _LOOKS or self._said.get(place, 0) >= _MOST_TOLD:
@@ -95,8 +100,8 @@ class OperationsAlike(Relation):
                 "torch": torch_of(window),
             }
             for at, ways in self._ways.get(place, {}).items():
-                if len(ways) == 1 and "" not in ways:
-                    (way,) = ways
+                way = next(iter(ways))
+                if len(ways) == 1 and way and not _chosen(way, options):
                     yield Example((self._places[place], at), True, context, tuple(at.split(",")), call=call, value=way)
 
     @classmethod
@@ -128,6 +133,12 @@ class OperationsAlike(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(["loss<Mean"])
+
+
+def _chosen(way: str, options: Container[float]) -> bool:
+    """Whether an operation has an amount that an option is, or that lies as far from one as an option says."""
+    amounts = {float(one) for one in _AMOUNT.findall(way)}.difference(_USUAL)
+    return any(round(number, 6) in options for one in amounts for number in (abs(one), abs(one - 1)))
 
 
 def _listed(edges: Sequence[str]) -> str:
