@@ -85,6 +85,18 @@ def test_a_deeper_model_and_a_run_that_goes_on_may_begin_in_another_way() -> Non
     assert broken("beginnings-alike", beginning(1.0), beginning(4.0))
 
 
+def test_a_training_may_begin_with_the_weights_of_another_one() -> None:
+    weights = ("load_state_dict model", {"args": {}})
+    assert not broken("beginnings-alike", beginning(1.0), beginning(4.0, rows=[weights]))
+    assert not broken("beginnings-alike", beginning(4.0, rows=[weights]), beginning(1.0))
+    assert broken("beginnings-alike", beginning(1.0, rows=[weights]), beginning(4.0, rows=[weights]))
+
+
+@pytest.mark.parametrize("width", [8, 128])
+def test_numbers_may_be_drawn_in_proportion_to_a_size(width: int) -> None:
+    assert not broken("beginnings-alike", beginning(1.0), beginning(1.0, width))
+
+
 def grouped(*settings: dict[str, Any], kind: str = "AdamW", options: Any = ({}, {})) -> list[Window]:
     mini = Mini({"model.fc.weight": {}, "model.fc.bias": {"group": len(settings) - 1}})
     told = {"index": 0, "groups": list(settings), "options": list(options)}
@@ -137,6 +149,22 @@ def test_a_file_is_compared_with_those_of_its_name_alone() -> None:
     assert not broken("checkpoints-alike", learnt, saving(("other/step_250.pt", early)))
     assert not broken("checkpoints-alike", learnt, saving(("out/weights.pt", {"model": "model"})))
     assert broken("checkpoints-alike", learnt, saving(("out/step_20.pt", {"model": "model", "best": "number"})))
+
+
+def test_more_than_was_saved_is_no_mistake_nor_is_a_part_that_the_run_has_not() -> None:
+    plain = {"model": "model", "optimizer": "optimizer"}
+    scaled = {**plain, "scaler": "scaler", "plan": "scheduler"}
+
+    def run(parts: dict[str, str], *names: str) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        saved = ("save", {"args": {"kind": "dict", "file": "last.pt", "parts": parts}})
+        return [mini.window(*names, "backward", STEP), mini.window("backward", STEP, saved)]
+
+    made = ("scheduler.new StepLR", "scaler.step")
+    assert not broken("checkpoints-alike", run(plain), run(scaled))
+    assert not broken("checkpoints-alike", run(scaled, *made), run(plain))
+    assert broken("checkpoints-alike", run(scaled, *made), run(plain, *made))
+    assert broken("checkpoints-alike", run(plain), run({"model": "optimizer", "optimizer": "optimizer"}))
 
 
 def weighing(*numbers: Any, options: Any = ()) -> list[Window]:

@@ -10,7 +10,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
-from preflight.monitor.views.steps import steps_of
+from preflight.monitor.views.steps import optimizer_number, steps_of
 from preflight.monitor.window import State, Variable, Window
 
 _LEAST_NUMBERS = 64
@@ -28,9 +28,10 @@ class BeginningsAlike(Relation):
     Learnt is of each parameter, by its name without the numbers in it and the kind of its layer, before the first step: whether it is all zeros; of one
     with a single axis whether it is of size one, as the scale of a normalisation; and of matrices the root of the mean square.
     That of a wider model is smaller, by the root of what a number is computed from, or of how many numbers are computed from
-    it, or of both: a size is as it was where it is so in one of these measures. Of a matrix of less than 64 numbers no size is
+    it, or of both, or in proportion to one of these: a size is as it was where it is so in one of these measures. Of a matrix of less than 64 numbers no size is
     told, nor where layers of one name differ. It is asked only of models with as many parameters, since deeper ones may begin
-    smaller, and not of a run that goes on with the state of an optimizer.
+    smaller, and of those that were loaded only where they were loaded then; and not of a run that goes on with the state of
+    an optimizer.
     """
 
     name = "beginnings-alike"
@@ -39,7 +40,7 @@ class BeginningsAlike(Relation):
     wakes = frozenset({"step", "backward", "load_state_dict"})
     severity = "warning"
     priority = 43
-    asked = ("how_many_parameters",)
+    asked = ("how_many_parameters", "loaded")
     learns = True
     least = 1
     support = 1
@@ -49,8 +50,11 @@ class BeginningsAlike(Relation):
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
+        self._loaded = False
 
     def see(self, window: Window) -> Iterator[Example]:
+        # What is no optimizer's is a model's: a training may begin with the weights of another one.
+        self._loaded = self._loaded or any(optimizer_number(one) < 0 for one in window.named("load_state_dict"))
         if is_resumed(window) or not (steps := steps_of(window)):
             return
         for step in steps:
@@ -62,7 +66,10 @@ class BeginningsAlike(Relation):
             found: dict[tuple[str, str], list[tuple[str, Any]]] = {}
             for one, size in _sizes(window, step.before):
                 found.setdefault((pattern_of(one.name), one.module), []).append((one.name, _measures(one, size)))
-            context = {"how_many_parameters": sum(one.kind == "parameter" for one in window.run.variables.values())}
+            context = {
+                "how_many_parameters": sum(one.kind == "parameter" for one in window.run.variables.values()),
+                "loaded": "yes" if self._loaded else "no",
+            }
             for subject, told in found.items():
                 value = _together([value for _, value in told])
                 if value is not None:
@@ -117,9 +124,8 @@ def _measures(one: Variable, size: float) -> Any:
     if one.numel < _LEAST_NUMBERS:
         return None
     inputs, outputs = prod(one.shape[1:]), one.shape[0]
-    return tuple(
-        round(_MARKS * (log2(size) + 0.5 * log2(count))) / _MARKS for count in (1, inputs, outputs, inputs + outputs)
-    )
+    factors = (1.0, inputs**0.5, outputs**0.5, (inputs + outputs) ** 0.5, inputs, outputs)
+    return tuple(round(_MARKS * log2(size * factor)) / _MARKS for factor in factors)
 
 
 def _together(values: Sequence[Any]) -> Any:

@@ -19,18 +19,20 @@ class CheckpointsAlike(Relation):
     """A checkpoint holds the parts that it held in the runs this was learnt from.
 
     Learnt is of each file that the program saves, by its name without the numbers in it, under which keys it holds what: the
-    state of a model, of an optimizer, of a scheduler, of a gradient scaler, or something else. A file of another name
-    is another file, and is not judged; nor is one that holds no keys of the program's own.
+    state of a model, of an optimizer, of a scheduler, of a gradient scaler, or something else. A file that holds more is not
+    told of. A file of another name is another file, and is not judged; nor is one that holds no keys of the program's own,
+    nor one of a run that has a schedule or a scaler where the other has none.
     """
 
     name = "checkpoints-alike"
     fields = ("file",)
-    needs = frozenset({"save"})
-    wakes = frozenset({"save"})
+    needs = frozenset({"save", "scheduler.new", "scaler.step"})
+    wakes = frozenset({"save", "scheduler.new", "scaler.step"})
     whole = False
     severity = "warning"
     category = "checkpoint"
     priority = 44
+    asked = ("schedule", "scaler")
     learns = True
     least = 1
     support = 1
@@ -38,24 +40,30 @@ class CheckpointsAlike(Relation):
     cause = "something is missing from what is saved, or something else is saved under its key"
     advice = "compare what is handed to torch.save with a correct run"
 
+    def __init__(self) -> None:
+        self._made = {"schedule": "no", "scaler": "no"}
+
     def see(self, window: Window) -> Iterator[Example]:
+        for word, name in (("schedule", "scheduler.new"), ("scaler", "scaler.step")):
+            if self._made[word] == "no" and window.named(name):
+                self._made[word] = "yes"
         for call in window.named("save"):
             told = call.args or {}
             parts, file = told.get("parts"), told.get("file")
             if told.get("kind") != "dict" or not parts or not file or len(parts) >= _MOST_PARTS:
                 continue
             name = pattern_of(str(file).replace("\\", "/").rpartition("/")[2])
-            yield Example((name,), True, {}, (), call=call, value=sorted({_part(*one) for one in parts.items()}))
+            yield Example(
+                (name,), True, dict(self._made), (), call=call, value=sorted({_part(*one) for one in parts.items()})
+            )
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
         known = [subject["value"]] if "value" in subject else list(subject.get("values", ()))
         held = set(value)
-        if not known or any(set(one) == held for one in known):
+        if not known or any(set(one) <= held for one in known):
             return None
-        nearest = min((set(one) for one in known), key=lambda one: len(one ^ held))
-        gone, new = sorted(nearest - held), sorted(held - nearest)
-        return ", and ".join([*([", ".join(gone)] if gone else []), *(["no " + ", ".join(new)] if new else [])])
+        return ", ".join(sorted(min((set(one) - held for one in known), key=len)))
 
     @classmethod
     def words(cls, value: Any) -> str:
