@@ -63,7 +63,8 @@ class CheckpointsAlike(Relation):
         held = set(value)
         if not known or any(set(one) <= held for one in known):
             return None
-        return ", ".join(sorted(min((set(one) - held for one in known), key=len)))
+        least = min((sorted(set(one) - held) for one in known), key=len)
+        return ", ".join(least)
 
     @classmethod
     def words(cls, value: Any) -> str:
