@@ -17,6 +17,10 @@ _TOLD = {
     "[1]    4242 abort      python3 train.py": (4242, -6),
     "[1]    4242 illegal hardware instruction  python3 train.py": (4242, -4),
     "[3]  + 4242 terminated  python3 train.py": (4242, -15),
+    "[1]  + 4242 killed     CUDA_VISIBLE_DEVICES=0,1 nohup /opt/env/bin/torchrun train.py": (4242, -9),
+    "[1]  + 4242 killed     ./run.sh": (4242, -9),
+    "[1]  + 4242 killed     python train.py": (4242, -9),
+    "zsh: killed     ./fit --epochs 3": (None, -9),
     "zsh: bus error  python3 train.py": (None, -7),
     "zsh: abort      python3 train.py": (None, -6),
     "zsh: trace trap  python3 train.py": (None, -5),
@@ -28,6 +32,9 @@ _OF_NOBODY = [
     "[10] 4242 killed by the referee",
     "zsh: command not found: python",
     "[1] 0.25 bus error rate  per million",
+    "[2]  - 4243 terminated  tensorboard --logdir runs",
+    "[2]  - 4243 hangup     ssh -N -L 6006:localhost:6006 login",
+    "killed  python train.py",
 ]
 
 
