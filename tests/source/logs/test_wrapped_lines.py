@@ -101,3 +101,18 @@ def test_ranks_are_told_by_the_pairs_of_their_lines(tmp_path: Path) -> None:
 def test_who_speaks_in_wrapped_lines_is_known_also_where_nothing_is_found_in_them(line: str, tmp_path: Path) -> None:
     (tmp_path / "all.log").write_text("".join(line.format(second, rank) for second in range(6) for rank in range(3)))
     assert {(one.who.rank, one.lines) for one in read_logs([str(tmp_path)]).spoke} == {(0, 6), (1, 6), (2, 6)}
+
+
+@pytest.mark.parametrize(
+    ("line", "rank"),
+    [
+        ('level=info rank=3 msg="step done"', 3),
+        ('level=info msg="step done" local_rank=1 rank=5 step=4', 5),
+        ('level=info msg="adapter built" rank=16 alpha=32', None),
+        ("ts=2026-03-04T05:06:07Z level=info msg=hit rank=2 score=0.4", None),
+    ],
+)
+def test_a_rank_behind_the_message_alone_is_not_that_of_the_writer(line: str, rank: int | None) -> None:
+    text = unwrapped(line)
+    assert head_of(text).who.rank == rank
+    assert rank is not None or "rank=" in text

@@ -16,6 +16,10 @@ _PAIRED = re.compile(r"(?:time|timestamp|ts|t|level|lvl|severity)=\S")
 _PAIR = re.compile(r'(?:^|(?<= ))([A-Za-z_@][\w.@-]{0,40})=("(?:[^"\\]|\\.)*"|[^\s"]\S*)')
 _DIGITS = 9
 _SAID = ("message", "msg")
+_RANK = ("rank", "global_rank")
+_OF_A_PROCESS = ("local_rank", "world_size", "node", "nodename", "node_name", "hostname", "host", "pid")
+"""Beside one of these a rank is that of the writer wherever it stands; behind the message alone it may be that of what is told
+of: a hit of a search, a low-rank adapter."""
 _LABEL = re.compile(
     r"(?:[\w.-]{1,60}: )?(?:\[[A-Za-z_]{0,20}\d{1,7}(?:\|\d+)?\]:|\[\d+,\d+\]<std\w+>:|\d{1,7}: ?|[A-Za-z][\w.-]{0,60}[-_]\d{1,7} +\| )(?=\{\")"
 )
@@ -44,7 +48,7 @@ def unwrapped(text: str) -> str:
     if message is None:
         return text
     when = next((found[key] for key in _WHEN if isinstance(found.get(key), (str, int, float))), "")
-    rank = found.get("rank", found.get("global_rank"))
+    rank = found.get(_RANK[0], found.get(_RANK[1]))
     level = found.get("level", found.get("severity", found.get("levelname")))
     raised = next((found[key] for key in _RAISED if isinstance(found.get(key), str) and found[key].strip()), "")
     if raised:  # its breaks as letters, as a traceback stands in one line
@@ -73,13 +77,19 @@ def _fields(text: str) -> dict[str, Any]:
     if not _PAIRED.match(text):
         return {}
     pairs: dict[str, Any] = {key: _value(value) for key, value in _PAIR.findall(text)}
-    return pairs if any(isinstance(pairs.get(key), str) for key in _SAID) else {}
+    if not any(isinstance(pairs.get(key), str) for key in _SAID):
+        return {}
+    if not any(key in pairs for key in _OF_A_PROCESS):
+        order = list(pairs)
+        said = min(order.index(key) for key in _SAID if key in pairs)
+        pairs = {key: value for at, (key, value) in enumerate(pairs.items()) if at < said or key not in _RANK}
+    return pairs
 
 
 def _rest(text: str, found: dict[str, Any]) -> str:
     """Return the pairs of a line that say something beside its message: steps and their numbers stand in them."""
     taken = {*_WHEN, *_NODE, *_SAID, "level", "lvl", "severity", "rank", "global_rank", "local_rank"}
-    return " ".join(f"{key}={value}" for key, value in _PAIR.findall(text) if key in found and key not in taken)
+    return " ".join(f"{key}={value}" for key, value in _PAIR.findall(text) if key not in taken or key not in found)
 
 
 def _value(text: str) -> str | int:
