@@ -144,6 +144,9 @@ def test_a_number_in_brackets_before_every_line_is_its_writer(incident_of: Inves
         labelled(*range(4), *range(4), *range(4), *range(4)),  # a list that is printed again and again
         labelled(*(number // 4 for number in range(16))),  # numbers of epochs
         labelled(*(1, 2, 2, 1) * 4),  # whoever counts from nought is not there
+        labelled(*(epoch for _fold in range(3) for epoch in (0, 0, 0, 1, 1, 1, 2, 2, 2))),  # epochs of folds
+        labelled(*(epoch for last in (4, 3, 5) for epoch in range(last) for _batch in range(3 + epoch % 2))),
+        labelled(*(0, 0, 1, 1) * 5),  # two are as well two epochs
     ],
 )
 def test_other_numbers_in_brackets_are_no_writers(text: str) -> None:

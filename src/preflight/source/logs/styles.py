@@ -30,6 +30,8 @@ _MOST_LINES = 160
 _SHARE = 0.8
 _SOME = 0.3
 _FEWEST = 4
+_SELDOM = 0.2
+"""Of the changes between writers so many at least are none that a counter makes."""
 _MOST_CONTAINERS = 3
 """The pods of a job have the same ones; where more words stand behind names that are like those of pods, they are words."""
 _INNER = bytes(range(0x80, 0xC0))
@@ -72,9 +74,16 @@ def _bear(lines: list[str], label: re.Pattern[str]) -> bool:
 
 
 def _of_writers(labels: list[int]) -> bool:
-    """Whether numbers before lines are those of writers: all from nought, each now and then before several lines, none in order."""
-    steps = [after - before for before, after in itertools.pairwise(labels)]
-    return set(labels) == set(range(max(labels) + 1)) and 0 in steps and min(steps) < 0
+    """Whether numbers before lines are those of writers: all from nought, now and then before several lines, in no order.
+
+    Counters go up by one and begin again at nought, those within others too (epochs of folds): of three or more writers who
+    speak when they like, at least every fifth change is another one. Of two nothing tells them from a counter.
+    """
+    steps = list(itertools.pairwise(labels))
+    changes = [(before, after) for before, after in steps if before != after]
+    others = sum(after not in (0, before + 1) for before, after in changes)
+    everyone = set(labels) == set(range(max(labels) + 1))
+    return everyone and len(changes) < len(steps) and others >= _SELDOM * len(changes) > 0
 
 
 def _workers_are_ranks(sample: bytes) -> bool:
