@@ -90,6 +90,24 @@ def test_an_operation_more_or_less_or_along_another_axis_is_told(middle: Way) ->
     assert flows(middle)[0] != flows()[0]
 
 
+def test_blocks_that_keep_their_inputs_packed_tell_nothing() -> None:
+    def again(scores: Any) -> Any:
+        run = torch.utils.checkpoint.checkpoint
+        return run(lambda x: functional.dropout(x, 0.5).relu(), scores, use_reentrant=False)
+
+    assert not any(flows(again))
+
+
+def test_attention_is_one_operation_on_every_device_and_in_every_precision() -> None:
+    def attends(scores: Any) -> Any:
+        heads = scores.unsqueeze(1)
+        return functional.scaled_dot_product_attention(heads, heads, heads).squeeze(1)
+
+    told = " ".join(edge for edges in flows(attends)[0].values() for edge in edges)
+    assert "ScaledDotProduct" in told
+    assert not any(kernel in told for kernel in ("Flash", "Efficient", "Cudnn"))
+
+
 def test_settings_of_a_loss_are_told_and_which_part_of_a_projection_is_taken() -> None:
     told = [edge for edges in flows()[0].values() for edge in edges]
     assert any("reduction=1 ignore_index=-100" in edge for edge in told)

@@ -18,6 +18,7 @@ from .bounded import BoundedLooks
 from .dropped import constant
 from .graph import name_of
 from .plain import Outside, impossible, plain_types, simple
+from .unpacking import runs_a_hook
 from .variables import Variables
 
 _MOST_NODES = 4000
@@ -28,6 +29,7 @@ _MOST_TOLD = 600  # of what an operation takes; a graph with more differing ones
 _LOOKED_AT = 4096  # numbers of a mask
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 _OPAQUE = ("Compiled", "CheckpointFunction")  # of what they compute the graph tells nothing
+_ATTENTION = "ScaledDotProduct"  # which one of torch's computes it depends on dtypes, sizes and the device
 _GIVEN, _LEAF = "given", "leaf"
 _LEAF_NODE = "AccumulateGrad"
 
@@ -90,9 +92,11 @@ class _Walk:
         nodes = _ordered(self._root)
         if nodes is None:
             return None
-        self._names = {id(node): name_of(node) for node in nodes}
+        self._names = {id(node): _named(node) for node in nodes}
         masks = [node for node in nodes if self._names[id(node)] == "Mul" and _by_a_constant(node)]
-        if len(masks) > _MOST_MASKS or any(name.startswith(_OPAQUE) for name in self._names.values()):
+        if len(masks) > _MOST_MASKS or any(map(_hidden, masks)):
+            return None
+        if any(name.startswith(_OPAQUE) for name in self._names.values()):
             return None
         self._names.update((id(node), words.DROPPED) for node in masks if _drops(node))
         for node in nodes:
@@ -195,8 +199,18 @@ def _ordered(root: Any) -> list[Any] | None:
     return nodes
 
 
+def _named(node: Any) -> str:
+    name = name_of(node)
+    return _ATTENTION if name.startswith(_ATTENTION) else name
+
+
 def _by_a_constant(node: Any) -> bool:
     return any(child is None for child, _ in node.next_functions)
+
+
+def _hidden(node: Any) -> bool:
+    """Whether a factor is kept packed, as in blocks that are checkpointed: whether it is a mask of dropout is not known."""
+    return any(runs_a_hook(node, word) for word in ("self", "other"))
 
 
 def _drops(node: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from preflight.monitor.mini import Mini
@@ -44,7 +44,7 @@ class OperationsAlike(Relation):
     wakes = frozenset({"backward", "step", "load_state_dict"})
     severity = "warning"
     priority = 41
-    asked = ("how_many_parameters", "passes", "processes", "torch")
+    asked = ("how_many_parameters", "passes", "processes", "torch", "attention")
     learns = True
     least = 4
     bounded = True
@@ -98,6 +98,7 @@ class OperationsAlike(Relation):
                 "passes": "several" if place in self._several else "one",
                 "processes": processes_of(window),
                 "torch": torch_of(window),
+                "attention": "as one" if any(map(_attends_as_one, self._ways.get(place, {}).values())) else "by parts",
             }
             for at, ways in self._ways.get(place, {}).items():
                 way = next(iter(ways))
@@ -133,6 +134,11 @@ class OperationsAlike(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(["loss<Mean"])
+
+
+def _attends_as_one(ways: Collection[str]) -> bool:
+    """Whether an operation of torch's attends: with dropout, and on some devices, it does so by several simpler ones."""
+    return any("ScaledDotProduct" in way for way in ways)
 
 
 def _chosen(way: str, options: Container[float]) -> bool:
