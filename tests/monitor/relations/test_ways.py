@@ -50,6 +50,28 @@ def test_an_amount_that_the_command_line_chose_is_a_setting() -> None:
     assert not broken("operations-alike", clipped("0.9", "1.1", "--clip-range=0.1"), learnt)
 
 
+def test_attention_that_is_computed_by_several_operations_is_not_held_against_one_that_is_not() -> None:
+    one = {NAME: ["ScaledDotProduct(is_causal=True)[0]<Mm{model.*.weight}", "loss<Mean"]}
+    parts = {NAME: ["SafeSoftmax(-1)<Mm{model.*.weight}", "loss<Mean"]}
+    assert not broken("operations-alike", flowing(one, {}, {}), flowing(parts, {}, {}))
+    assert not broken("operations-alike", flowing(parts, {}, {}), flowing(one, {}, {}))
+    seen = {NAME: [one[NAME][0].replace("True", "False"), "loss<Mean"]}
+    assert broken("operations-alike", flowing(one, {}, {}), flowing(seen, {}, {}))
+
+
+def mode(**told: Any) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    forward = ("forward model", {"context": "grad", "args": {"training": True, **told}})
+    return [mini.window(forward, "backward", STEP) for _ in range(6)]
+
+
+def test_a_model_of_which_nothing_drops_is_not_held_to_drop() -> None:
+    drops, rests = mode(dropouts=2, dropout=2), mode(dropouts=2, dropout=0)
+    assert not broken("arguments-constant", drops, mode())
+    assert not broken("arguments-constant", mode(), drops)
+    assert broken("arguments-constant", drops, rests)
+
+
 def test_fewer_looks_and_deeper_models_say_nothing() -> None:
     assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(CUT, {}))
     assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(CUT, {}, {}, layers=3))

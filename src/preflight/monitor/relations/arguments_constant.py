@@ -19,7 +19,8 @@ class ArgumentsConstant(Relation):
 
     In which mode a model is called when it is trained (whether parts of it drop, whether statistics are followed), the
     dtype of the loss, that the limit of clipping stays what it was at first, and that clipping is given all parameters of
-    its optimizer. What says how large something is (of widths, of limits) is not learnt: it may differ from run to run.
+    its optimizer. What says how large something is (of widths, of limits) is not learnt: it may differ from run to run; and
+    a model without a part that drops, as with a rate of zero, is held to none with one, nor the other way round.
     """
 
     name = "arguments-constant"
@@ -28,7 +29,7 @@ class ArgumentsConstant(Relation):
     wakes = needs
     severity = "warning"
     priority = 44
-    asked = ("precision_of_the_weights",)
+    asked = ("precision_of_the_weights", "parts_that_drop")
     learns = True
     cause = "an argument, a mode or a precision is set in another way than in the runs this was learnt from"
     advice = "look at the call, and at what its arguments are computed from"
@@ -53,7 +54,8 @@ class ArgumentsConstant(Relation):
             value = "training" if told.get("training") else "evaluation"
             value += " with dropout" if told.get("dropout") else ""
             value += " with statistics that are followed" if told.get("norm") else ""
-            yield Example(("forward", call.object, "mode"), True, {}, (call.object,), call=call, value=value)
+            context = {"parts_that_drop": "some" if told.get("dropouts") or told.get("dropout") else "none"}
+            yield Example(("forward", call.object, "mode"), True, context, (call.object,), call=call, value=value)
 
     @staticmethod
     def _losses(window: Window) -> Iterator[Example]:
