@@ -72,6 +72,18 @@ def test_a_model_of_which_nothing_drops_is_not_held_to_drop() -> None:
     assert broken("arguments-constant", drops, rests)
 
 
+def test_batches_may_be_fetched_ahead() -> None:
+    def stepping(*calls: str) -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        return [mini.window(*calls, STEP) for _ in range(8)]
+
+    passed = ("forward model", "backward")
+    learnt = stepping("fetch", *passed)
+    assert not broken("calls-in-order", learnt, stepping("fetch", *passed, "fetch", *passed))
+    assert not broken("calls-in-order", learnt, stepping("fetch", "fetch", *passed, *passed))
+    assert broken("calls-in-order", learnt, stepping("fetch", *passed, *passed))
+
+
 def test_fewer_looks_and_deeper_models_say_nothing() -> None:
     assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(CUT, {}))
     assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(CUT, {}, {}, layers=3))

@@ -27,7 +27,9 @@ def _pairs(line: tuple[str, ...]) -> tuple[tuple[tuple[str, str], bool], ...]:
             if then not in THEN.get(first, ()):
                 continue
             after = -1 if (first, then) == _ONCE else since
-            missing[first, then] = missing.get((first, then), False) or latest.get(first, -1) <= after
+            ahead = first == "fetch" and line[:place].count(first) > line[:place].count(then)
+            gone = latest.get(first, -1) <= after and not ahead
+            missing[first, then] = missing.get((first, then), False) or gone
         latest[then] = place
     return tuple(sorted(missing.items()))
 
@@ -38,7 +40,8 @@ class CallsInOrder(Relation):
     For two calls of a training loop of which one hands what it made to the other, and that belong to the same optimizer
     or to none in particular: whether the second is always preceded by the first. A forward pass after a batch, a backward
     pass after a forward pass, clipping after the backward pass and after unscaling. Gradients are cleared before the first
-    backward pass of a step; before others they need not be, because they may be accumulated.
+    backward pass of a step; before others they need not be, because they may be accumulated. Several batches may be fetched
+    ahead, as many as are accumulated.
     Calls of which neither needs the other (clearing gradients and the forward pass) may stand in any order.
     """
 
