@@ -53,6 +53,31 @@ def told(call: Callable[[Any], Any], needs: bool = False, reentrant: bool = True
     return [(row["object"], row["args"]["reached"]) for row in kept.calls("reentered")]
 
 
+class Warm(nn.Module):  # type: ignore[misc, name-defined]
+    """A network of which the head alone is trained at first, on what the rest gives without a graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = Net(CALLS["the module"], True), nn.Linear(2, 2)
+
+    def forward(self, x: Any) -> Any:
+        with torch.no_grad():
+            features = self.body(x)
+        return self.head(features)
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs")
+def test_a_block_without_a_graph_is_not_told_of() -> None:
+    with recorded() as kept:
+        net = Warm()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            net(torch.randn(3, 4)).sum().backward()
+            optimizer.step()
+    assert not kept.calls("reentered")
+
+
 @pytest.mark.filterwarnings("ignore:None of the inputs")
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 def test_a_block_is_told_of_with_what_it_is_given(call: Callable[[Any], Any]) -> None:

@@ -133,6 +133,12 @@ class Forwards:
         """Whether a backward pass may have to compute a pass again: its graph is not recorded, or packed by hooks."""
         return self.sequences.packed or not self.recorder.torch.is_grad_enabled()
 
+    def graphed(self) -> bool:
+        """Whether the innermost pass that goes on was begun where gradients are recorded; True where none is told of."""
+        begun = self.thread.open[-1][1] if self.thread.open else None
+        context = begun.context if isinstance(begun, Entry) else "grad" if begun is None else begun[2]
+        return str(context).startswith("grad")
+
     def _begins(self, module: Any, args: Any, opened: list[_Pass]) -> None:
         """A pass begins that may be one of a model."""
         if not self.recorder.backward_depth and self.recorder.active():  # as ``_told`` says

@@ -7,7 +7,7 @@ of the tensors that the block was given needs a gradient. The parameters of the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -26,9 +26,11 @@ _DEEP = 4
 class Reentered:
     """Watches what such blocks are given, in detailed iterations."""
 
-    def __init__(self, recorder: Recorder, variables: Variables) -> None:
+    def __init__(self, recorder: Recorder, variables: Variables, graphed: Callable[[], bool]) -> None:
+        """Take what tells whether a pass goes on in which gradients are recorded: within the block they never are."""
         self.recorder = recorder
         self.variables = variables
+        self._graphed = graphed
         self._looks = BoundedLooks(_MOST_LOOKS, _MOST_BLOCKS)
 
     def install(self, patches: Patches) -> None:
@@ -39,7 +41,7 @@ class Reentered:
 
     def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         recorder, tensor = self.recorder, self.recorder.torch.Tensor
-        if not recorder.detail or recorder.backward_depth or not args:
+        if not recorder.detail or recorder.backward_depth or not args or not self._graphed():
             return
         function = _function(sys._getframe(1))
         names = [

@@ -110,7 +110,7 @@ class Session:
             SignedLabels(recorder),
             SmoothedLabels(recorder),
             views,
-            Reentered(recorder, self.variables),
+            Reentered(recorder, self.variables, self.forwards.graphed),
             Sampled(recorder),
             Verdicts(recorder, self.variables),
             terms,
