@@ -103,6 +103,14 @@ class Task(Trainer):
     def prepare(self, optimizer):
         self.schedule = StepLR(optimizer, 10)  # made
 """,
+    "a class that is made of a library's keeps it": """
+class Own(Trainer):
+    pass
+
+class Task(Own):
+    def prepare(self, optimizer):
+        self.schedule = StepLR(optimizer, 10)  # made
+""",
     "a closure": MAIN + "    after = lambda: schedule\n",
     "a generator": MAIN + "    yield schedule\n",
     "it is asked for by its name": MAIN + "        getattr(agent, 'schedule').step()\n    agent.x = 1\n",
