@@ -28,7 +28,7 @@ class TrainingMode(Relation):
     Where only parts of a model are put back into training mode after an evaluation of the whole, the dropout of the others is
     still off: it is broken where more of it was active in the steps before, and all of its parameters are trained.
     A model may also be wrapped by what computes its loss, and be put into evaluation mode alone: it is broken where all
-    dropout of the whole is off since then, passes without gradients came in between, and all parameters are trained.
+    dropout of the whole is off since then, passes without gradients came before the next step, and all parameters are trained.
     A model that the program itself trains in evaluation mode from its beginning is left alone, and so is one without
     dropout whose running statistics are frozen later on.
     """
@@ -51,6 +51,7 @@ class TrainingMode(Relation):
         self._evaluated: set[str] = set()
         self._trained_at: dict[str, set[str | None]] = {}  # by model: where it ran in training mode, with gradients
         self._between: set[str] = set()  # models in evaluation mode, since when something ran without gradients
+        self._chosen: set[str] = set()  # parts that were trained in evaluation mode as soon as they were put into it
         self._looked: set[str] = set()  # models that ran elsewhere in evaluation mode, with gradients
         self._meant: set[str] = set()  # models that the program put into training mode
         self._read: set[str] = set()  # of these, models that ran without gradients in evaluation mode
@@ -88,6 +89,7 @@ class TrainingMode(Relation):
                 self._evaluated = {name for name in self._evaluated if not _within(name, call.object)}
                 self._looked = {name for name in self._looked if not _within(name, call.object)}
                 self._between -= {name for name in self._between if _within(name, call.object)}
+                self._chosen -= {name for name in self._chosen if _within(name, call.object)}
             elif call.name == "forward" and not (call.context or "").startswith("grad"):
                 self._evaluated.add(call.object)
                 self._between.update(self._evaluating)
@@ -142,8 +144,9 @@ class TrainingMode(Relation):
                 looked = name in self._looked and calls[-1].place in self._trained_at[name]
                 left = name in self._evaluated or self._dropped_out.get(name, 0) > 0 or read or still or looked
             elif not active and self._dropped_out.get(name, 0) > 0:
-                inner = (one for part, one in self._evaluating.items() if part in self._between and _within(part, name))
-                switched = next(inner, None)
+                inner = {part: one for part, one in self._evaluating.items() if _within(part, name)}
+                self._chosen |= inner.keys() - self._between
+                switched = next((one for part, one in inner.items() if part not in self._chosen), None)
                 left = switched is not None and not _frozen(name, window)
             self._dropped_out[name] = max(dropping, self._dropped_out.get(name, 0))
             yield Example(
@@ -187,6 +190,7 @@ class TrainingMode(Relation):
         yield _normalised("train.py:5", "train.py:5")
         yield _wrapped(frozen=True)
         yield _wrapped(sampled=False)
+        yield _wrapped(chosen=True)
         for user in (True, False):  # a mode that the program sets itself, and one that is set again by it
             mini = Mini({"model.weight": {}})
             came = ("mode model", {"args": {"training": False, "user": user}})
@@ -244,15 +248,19 @@ def _normalised(evaluated: str, trained: str) -> list[Window]:
     ]
 
 
-def _wrapped(frozen: bool = False, sampled: bool = True) -> list[Window]:
+def _wrapped(frozen: bool = False, sampled: bool = True, chosen: bool = False) -> list[Window]:
     """A network within what computes its loss is put into evaluation mode for samples of an average, and trained on."""
     mini = Mini({"loss.network.weight": {}, "loss.scale": {}})
     on, off = ({"args": {"training": True, "dropouts": 1, "dropout": count}} for count in (1, 0))
     sample = (("forward average", {**off, "context": "nograd"}),) if sampled else ()
     rest = (("variable", "loss.network.weight", {"trainable": False}),) if frozen else ()
     still = ("mode loss.network", {"args": {"training": False}})
+    windows = [mini.window(("forward loss", on), "backward", "step optimizer0:SGD")]
+    if chosen:  # it is trained so before anything is sampled
+        windows.append(mini.window(still, ("forward loss", off), "backward", "step optimizer0:SGD"))
     return [
-        mini.window(("forward loss", on), "backward", "step optimizer0:SGD", still, *sample),
+        *windows,
+        mini.window(*(() if chosen else (still,)), *sample),
         mini.window(*rest, ("forward loss", off), "backward", "step optimizer0:SGD"),
     ]
 
