@@ -28,7 +28,8 @@ class TrainingMode(Relation):
     Where only parts of a model are put back into training mode after an evaluation of the whole, the dropout of the others is
     still off: it is broken where more of it was active in the steps before, and all of its parameters are trained.
     A model may also be wrapped by what computes its loss, and be put into evaluation mode alone: it is broken where all
-    dropout of the whole is off since then, passes without gradients came before the next step, and all parameters are trained.
+    dropout of the whole is off since then, passes without gradients came before the next step, and all parameters are
+    trained.
     A model that the program itself trains in evaluation mode from its beginning is left alone, and so is one without
     dropout whose running statistics are frozen later on.
     """
