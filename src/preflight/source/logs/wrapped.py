@@ -44,6 +44,8 @@ def unwrapped(text: str) -> str:
         label = _LABEL.match(text)
         return label[0] + unwrapped(text[label.end() :]) if label else text
     found = _fields(text)
+    if not found:
+        return text
     message = next((found[key] for key in _MESSAGE if isinstance(found.get(key), str)), None)
     if message is None:
         return text
@@ -74,7 +76,7 @@ def _fields(text: str) -> dict[str, Any]:
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return {}
         return found
-    if not _PAIRED.match(text):
+    if text[:1] not in "lst" or not _PAIRED.match(text):  # with what the names begin: most lines are told so
         return {}
     pairs: dict[str, Any] = {key: _value(value) for key, value in _PAIR.findall(text)}
     if not any(isinstance(pairs.get(key), str) for key in _SAID):
