@@ -185,5 +185,8 @@ def _accused(hit: Hit, signature: Signature, people: People) -> tuple[int, ...]:
 
 def _left_by(came: tuple[int, ...], world: int) -> tuple[int, ...]:
     """Return the ranks that are not among those that came, where they are the fewer: ranks are counted without gaps."""
-    left = tuple(sorted(set(range(max(world, max(came, default=-1) + 1))) - set(came)))
-    return left if len(left) < len(came) else ()
+    there = set(came)
+    size = max(world, max(there, default=-1) + 1)
+    if size - len(there) >= len(there):  # before they are listed: what a damaged line names may be any number
+        return ()
+    return tuple(sorted(set(range(size)) - there))
