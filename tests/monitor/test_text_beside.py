@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from .programs import NEVER_CLEARED, PLAIN, preflight
@@ -36,14 +37,30 @@ def run(folder: Path, text: str, *options: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_an_error_that_only_the_text_shows_is_told_and_decides(tmp_path: Path) -> None:
+def test_what_is_likely_by_the_text_alone_is_a_warning(tmp_path: Path) -> None:
     code, said = run(tmp_path, MAXIMISED)
-    assert code == 1
+    assert code == 0
     line = 1 + next(at for at, written in enumerate(MAXIMISED.splitlines()) if "divergence = " in written)
     assert f"preflight monitor: in the text, train.py:{line}:" in said
     assert "(divergence-maximised)" in said
-    assert "NO-GO  1 error" in said
+    assert "GO  1 warning" in said
     assert "alarm" not in said
+
+
+def test_what_is_certain_by_the_text_decides() -> None:
+    from preflight.cli.parts.text_beside import TextBeside
+    from preflight.vocabulary.finding import Finding, Location
+    from preflight.vocabulary.report import SCHEMA, Report, Tool
+
+    beside = TextBeside(())
+    report = Report(schema=SCHEMA, command="monitor run", tool=Tool("preflight", "0"), verdict="GO")
+    assert beside.added_to(report).verdict == "GO"
+    at = Location(path="train.py", line=3, column=1)
+    finding = Finding(rule="a", code="A001", severity="error", confidence="certain", message="wrong", location=at)
+    beside.findings = (finding,)
+    assert beside.added_to(report).verdict == "NO-GO"
+    beside.findings = (msgspec.structs.replace(finding, severity="warning", confidence="likely"),)
+    assert beside.added_to(report).verdict == "GO"
 
 
 def test_nothing_is_read_where_that_is_not_wanted(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ _WAITS = 30.0
 
 
 class TextBeside:
-    """The errors in a program's text that make its training wrong, told where the run itself tells of none.
+    """The errors in a program's text that make its training wrong, told where the run itself shows none.
 
     They come from ``preflight check`` in a process of its own, so that nothing that becomes of it touches the run.
     What the run shows comes first, in alarms; so the text waits a while, in a short run until its end.
@@ -80,7 +80,7 @@ class TextBeside:
         self._process = None
         with suppress(OSError, msgspec.MsgspecError):
             report = msgspec.json.decode(self._answer.read_bytes(), type=Report)
-            self.findings = () if alarmed else tuple(finding for finding in report.findings if finding.decides)
+            self.findings = () if alarmed else tuple(map(_weighed, filter(_decides, report.findings)))
         self._folder.cleanup()
         for finding in self.findings:
             at = finding.location
@@ -89,10 +89,9 @@ class TextBeside:
             remark(f"preflight check {shlex.quote(str(self._script))} says more, and what to change")
 
     def added_to(self, report: Report) -> Report:
-        """The report of the run with the errors of the text: what would train wrongly is no GO, whatever was seen of it."""
-        if not self.findings:
-            return report
-        return msgspec.structs.replace(report, findings=(*report.findings, *self.findings), verdict="NO-GO")
+        """The report of the run with what the text shows; what is certain there is no GO, whatever was seen of it."""
+        verdict = "NO-GO" if any(map(_decides, self.findings)) else report.verdict
+        return msgspec.structs.replace(report, findings=(*report.findings, *self.findings), verdict=verdict)
 
     def drop(self) -> None:
         """Read no further."""
@@ -101,3 +100,12 @@ class TextBeside:
             self._process.wait()
             self._process = None
             self._folder.cleanup()
+
+
+def _decides(finding: Finding) -> bool:
+    return finding.decides
+
+
+def _weighed(finding: Finding) -> Finding:
+    """An error that is only likely is a warning beside a run that shows none."""
+    return finding if finding.confidence == "certain" else msgspec.structs.replace(finding, severity="warning")
