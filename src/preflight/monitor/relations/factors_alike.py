@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import numbers_of, processes_of, torch_of
-from preflight.monitor.views.resumed import is_resumed
-from preflight.monitor.views.steps import steps_of
-from preflight.monitor.window import Call, Window
-
-_LOOKS = 3
-_MOST_TOLD = 7
+from preflight.monitor.scope import numbers_of
+from preflight.monitor.views.flows import Flows
+from preflight.monitor.window import Window
 
 
 class FactorsAlike(Relation):
@@ -38,55 +34,24 @@ class FactorsAlike(Relation):
     advice = "look where the loss is put together, and at what the number is taken from"
 
     def __init__(self) -> None:
-        self._places: dict[str, int] = {}
+        self._flows = Flows()
         self._numbers: dict[str, dict[str, set[float | None]]] = {}
-        self._looks: dict[str, int] = {}
-        self._said: dict[str, int] = {}
-        self._several: set[str] = set()
 
     def see(self, window: Window) -> Iterator[Example]:
-        passes = window.named("backward")
-        if is_resumed(window) or (passes and all(self._said.get(one.place or "", 0) >= _MOST_TOLD for one in passes)):
-            return
-        stepped = {step.call.q: step for step in steps_of(window)}
-        for call in window.plain:
-            if call.name == "backward":
-                self._take(call)
-            elif call.q in stepped:
-                yield from self._judge(stepped[call.q].named("backward"), window)
-
-    def _take(self, call: Call) -> None:
-        place, told = call.place or "", call.args or {}
-        self._places.setdefault(place, len(self._places))
-        if "flow" not in told:
-            return
-        looks = self._looks[place] = self._looks.get(place, 0) + 1
-        if not told["flow"]:
-            return
-        known, now = self._numbers.setdefault(place, {}), told.get("factors") or {}
-        for what in now.keys() | known.keys():
-            known.setdefault(what, {None} if looks > 1 else set()).add(now.get(what))
-
-    def _judge(self, passes: Sequence[Call], window: Window) -> Iterator[Example]:
-        places = [call.place or "" for call in passes]
-        self._several.update(place for place in places if places.count(place) > 1)
-        options = numbers_of(window)
-        for call in {call.place: call for call in passes}.values():
-            place = call.place or ""
-            if self._looks.get(place, 0) < _LOOKS or self._said.get(place, 0) >= _MOST_TOLD:
-                continue
-            self._said[place] = self._said.get(place, 0) + 1
-            context = {
-                "how_many_parameters": sum(one.kind == "parameter" for one in window.run.variables.values()),
-                "passes": "several" if place in self._several else "one",
-                "processes": processes_of(window),
-                "torch": torch_of(window),
-            }
-            for what, numbers in self._numbers.get(place, {}).items():
+        options: Container[float] | None = None
+        for which, call in self._flows.due(window, self._take):
+            options = numbers_of(window) if options is None else options
+            context = self._flows.context(call, window)
+            for what, numbers in self._numbers.get(call.place or "", {}).items():
                 (number, *others) = numbers
                 if not others and number is not None and abs(number) not in options:
                     names = tuple(what.partition("|")[0].split(","))
-                    yield Example((self._places[place], what), True, context, names, call=call, value=number)
+                    yield Example((which, what), True, context, names, call=call, value=number)
+
+    def _take(self, place: str, told: Mapping[str, Any], first: bool) -> None:
+        known, now = self._numbers.setdefault(place, {}), told.get("factors") or {}
+        for what in now.keys() | known.keys():
+            known.setdefault(what, set() if first else {None}).add(now.get(what))
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:

@@ -8,15 +8,10 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.scope import numbers_of, processes_of, torch_of
-from preflight.monitor.views.resumed import is_resumed
-from preflight.monitor.views.steps import steps_of
-from preflight.monitor.window import Call, Window
+from preflight.monitor.scope import numbers_of
+from preflight.monitor.views.flows import Flows
+from preflight.monitor.window import Window
 
-_LOOKS = 3
-"""Passes of one place that must have gone the same way before it is said of it."""
-_MOST_TOLD = 7
-"""Steps in which it is said of a place: the recorder looks at the first few passes of each."""
 _AMOUNT = re.compile(r"\b(?:min|max|beta|delta|margin|p|exponent|negative_slope|threshold|lambd)=(-?\d[\d.e+-]*)")
 """Settings of an operation that are amounts: a person may choose these, as the range in which a ratio is clipped."""
 _USUAL = (0.0, 1.0)
@@ -52,58 +47,25 @@ class OperationsAlike(Relation):
     advice = "compare what is done with what this layer gives with a correct run: an operation more, one less, or another order"
 
     def __init__(self) -> None:
-        self._places: dict[str, int] = {}
+        self._flows = Flows()
         self._ways: dict[str, dict[str, set[str]]] = {}
-        self._looks: dict[str, int] = {}
-        self._said: dict[str, int] = {}
-        self._several: set[str] = set()  # places of which some step had several passes
 
     def see(self, window: Window) -> Iterator[Example]:
-        passes = window.named("backward")
-        if is_resumed(window) or (passes and all(self._said.get(one.place or "", 0) >= _MOST_TOLD for one in passes)):
-            return
-        stepped = {step.call.q: step for step in steps_of(window)}
-        for call in window.plain:
-            if call.name == "backward":
-                self._take(call)
-            elif call.q in stepped:
-                yield from self._judge(stepped[call.q].named("backward"), window)
+        options: Container[float] | None = None
+        for which, call in self._flows.due(window, self._take):
+            options = numbers_of(window) if options is None else options
+            ways = self._ways.get(call.place or "", {})
+            whole = any(map(_attends_as_one, ways.values()))
+            context = self._flows.context(call, window) | {"attention": "as one" if whole else "by parts"}
+            for at, seen in ways.items():
+                way = next(iter(seen))
+                if len(seen) == 1 and way and not _chosen(way, options):
+                    yield Example((which, at), True, context, tuple(at.split(",")), call=call, value=way)
 
-    def _take(self, call: Call) -> None:
-        place = call.place or ""
-        self._places.setdefault(place, len(self._places))
-        told = (call.args or {}).get("flow")
-        if told is None:
-            return
-        looks = self._looks[place] = self._looks.get(place, 0) + 1
-        if not told:
-            return
-        ways = self._ways.setdefault(place, {})
-        for at in told if looks == 1 else told.keys() | ways.keys():
-            ways.setdefault(at, {""} if looks > 1 else set()).add(_BETWEEN.join(told.get(at, ())))
-
-    def _judge(self, passes: Sequence[Call], window: Window) -> Iterator[Example]:
-        counts: dict[str, int] = {}
-        for call in passes:
-            counts[call.place or ""] = counts.get(call.place or "", 0) + 1
-        self._several.update(place for place, count in counts.items() if count > 1)
-        options = numbers_of(window)
-        for call in {call.place: call for call in passes}.values():
-            place = call.place or ""
-            if self._looks.get(place, 0) < _LOOKS or self._said.get(place, 0) >= _MOST_TOLD:
-                continue
-            self._said[place] = self._said.get(place, 0) + 1
-            context = {
-                "how_many_parameters": sum(one.kind == "parameter" for one in window.run.variables.values()),
-                "passes": "several" if place in self._several else "one",
-                "processes": processes_of(window),
-                "torch": torch_of(window),
-                "attention": "as one" if any(map(_attends_as_one, self._ways.get(place, {}).values())) else "by parts",
-            }
-            for at, ways in self._ways.get(place, {}).items():
-                way = next(iter(ways))
-                if len(ways) == 1 and way and not _chosen(way, options):
-                    yield Example((self._places[place], at), True, context, tuple(at.split(",")), call=call, value=way)
+    def _take(self, place: str, told: Mapping[str, Any], first: bool) -> None:
+        ways, flow = self._ways.setdefault(place, {}), told["flow"]
+        for at in flow if first else flow.keys() | ways.keys():
+            ways.setdefault(at, set() if first else {""}).add(_BETWEEN.join(flow.get(at, ())))
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
