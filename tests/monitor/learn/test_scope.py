@@ -108,7 +108,7 @@ def test_each_thing_is_said_once() -> None:
         "fetch comes before each forward of SGD",
         "forward comes before each backward of SGD",
         "model is run with gradients in the first iterations",
-        "model is trained in training mode",
+        "model is trained in training mode, when dropout is none",
         "zero_grad comes before the first backward of SGD",
         "zero_grad occurs once between two steps of SGD",
     ]

@@ -29,7 +29,7 @@ class ArgumentsConstant(Relation):
     wakes = needs
     severity = "warning"
     priority = 44
-    asked = ("precision_of_the_weights", "parts_that_drop")
+    asked = ("precision_of_the_weights", "dropout")
     learns = True
     cause = "an argument, a mode or a precision is set in another way than in the runs this was learnt from"
     advice = "look at the call, and at what its arguments are computed from"
@@ -54,7 +54,7 @@ class ArgumentsConstant(Relation):
             value = "training" if told.get("training") else "evaluation"
             value += " with dropout" if told.get("dropout") else ""
             value += " with statistics that are followed" if told.get("norm") else ""
-            context = {"parts_that_drop": "some" if told.get("dropouts") or told.get("dropout") else "none"}
+            context = {"dropout": "some" if told.get("dropouts") or told.get("dropout") else "none"}
             yield Example(("forward", call.object, "mode"), True, context, (call.object,), call=call, value=value)
 
     @staticmethod
