@@ -50,6 +50,11 @@ class Example(NamedTuple):
     detail: str = ""
 
 
+def values_of(subject: Mapping[str, Any]) -> list[Any]:
+    """The values that a learnt statement says are right: the one of it, or each of several; none where it has none."""
+    return [subject["value"]] if "value" in subject else [*subject.get("values", ())]
+
+
 class Premise(NamedTuple):
     """A statement that another one follows from.
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from preflight.investigate.course.endings import died, signal_of
 from preflight.investigate.course.interrupted import interrupts_in
-from preflight.investigate.culprit.vote import STORE_WAITS, Scene, Vote, tells_of_others
+from preflight.investigate.culprit.vote import Scene, Vote, speaks_for_itself, tells_of_others
 from preflight.vocabulary.incident import Quote
 from preflight.vocabulary.log import Ending
 
@@ -49,7 +49,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
     in_vain = scene.waited
     # The one for which others waited until a limit is alive, and is always stopped with the rest.
     spared = 0.0 if in_vain else _OF_DIFFERING if scene.differed else 1.0
-    innocent = {event.rank for event in scene.roots() if not event.id.startswith("exit.") and event.id != STORE_WAITS}
+    innocent = {event.rank for event in scene.roots() if speaks_for_itself(event)}
     victims = {event.rank for event in scene.failing if tells_of_others(event) and event.hit.about is None} - innocent
     interrupted = len({event.rank for event in interrupts_in(scene.failing) if event.rank is not None})
     asked: dict[int, tuple[str, tuple[Quote, ...]]] = {}

@@ -8,7 +8,7 @@ from preflight.investigate.case.excerpts import is_excerpt
 from preflight.investigate.case.lost import lost_logs
 from preflight.investigate.culprit.exit_code import stopped
 from preflight.investigate.culprit.sizes import got_too_much
-from preflight.investigate.culprit.vote import STORE_WAITS, Scene, Vote
+from preflight.investigate.culprit.vote import Scene, Vote, speaks_for_itself
 from preflight.vocabulary.incident import Quote
 
 _BESIDE_A_CAUSE = 0.4
@@ -26,10 +26,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
         return
     missing = missing_ranks(scene)
     # Where one that speaks names a cause of its own, that logs are missing may be due to who collected them.
-    named = any(
-        event.rank is not None and not event.id.startswith("exit.") and event.id != STORE_WAITS
-        for event in scene.roots()
-    )
+    named = any(event.rank is not None and speaks_for_itself(event) for event in scene.roots())
     # Who was stopped as soon as the first one had failed had no time to say anything.
     cut_short = stopped(scene) if not scene.waited else set()
     # Where a part of the logs is lost, so may be what names the cause, and who is silent in the rest is silent among few.

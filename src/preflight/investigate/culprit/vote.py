@@ -77,6 +77,11 @@ def tells_of_others(event: Event) -> bool:
     return event.role == "cascade" or event.id == STORE_WAITS
 
 
+def speaks_for_itself(event: Event) -> bool:
+    """Return whether an event is what a process says of itself: neither how it ended nor whom it waited for in vain."""
+    return not event.id.startswith("exit.") and event.id != STORE_WAITS
+
+
 def compares(event: Event) -> bool:
     """Return whether an event tells that two ranks differ, and not which of them is as it should be."""
     return event.id == TOO_MUCH or "theirs" in event.hit.fields or "differs" in event.hit.fields

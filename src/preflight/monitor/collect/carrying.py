@@ -35,7 +35,9 @@ _BUILDING = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _ENDING = (ast.Compare, ast.UnaryOp, ast.FormattedValue, ast.Expr, ast.If, ast.While, ast.Assert, ast.Raise)
 
 
-_DEEP = 8  # classes that are made from one another
+_DEEP = 7  # classes that are made from one another, above one
+_HOLDING = ("object", "Module")
+"""Bases that do not look at what a class keeps."""
 
 
 class _Doubt(Exception):
@@ -177,12 +179,7 @@ class _Carrying:
     def _plain_class(self, node: ast.AST) -> bool:
         """Whether what a class keeps is its own: no library's class that it is made from looks at it."""
         kind = next((one for one in self.texts.above(node) if isinstance(one, ast.ClassDef)), None)
-        return kind is not None and self._plain(kind)
-
-    def _plain(self, kind: ast.ClassDef, depth: int = 0) -> bool:
-        bases = [base for base in map(word, kind.bases) if base not in ("object", "Module")]
-        made = [one for base in bases for one in self.texts.classes.get(base) or _doubt()]
-        return not kind.keywords and depth < _DEEP and all(self._plain(one, depth + 1) for one in made)
+        return kind is not None and self.texts.is_own(kind, _HOLDING, _DEEP)
 
     def _given(self, node: Any, call: Any) -> None:
         """It is given to a call."""

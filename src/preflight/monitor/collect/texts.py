@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -108,8 +108,7 @@ class Texts:
             if isinstance(one, (ast.For, ast.AsyncFor, ast.While, ast.Lambda, ast.comprehension, *_BUILDING)):
                 return False
             if isinstance(one, FUNCTIONS):
-                uses = [load for name in (one.name, *self.renamed(one.name)) for load in self.loads.get(name, [])]
-                uses = [load for load in uses if not self.is_dead(load)]
+                uses = [load for load in self._of(one) if not self.is_dead(load)]
                 plain = not one.decorator_list and not isinstance(self.parents[one], ast.ClassDef) and len(uses) == 1
                 called = plain and isinstance(call := self.parents[uses[0]], ast.Call) and call.func is uses[0]
                 return called and depth < _DEEP and self.runs_once(uses[0], depth + 1)
@@ -202,19 +201,22 @@ class Texts:
             return False
         above = self.parents[function]
         if isinstance(above, ast.ClassDef):
-            return not above.keywords and not above.decorator_list and all(map(self._is_own, above.bases))
+            return not above.decorator_list and self.is_own(above)
         return True
 
-    def _is_own(self, base: ast.expr, depth: int = 0) -> bool:
-        """Whether a base of a class is the program's own as far as it goes."""
-        if word(base) == "object":
-            return True
-        known = self.classes.get(word(base), [])
-        return (
-            depth < _DEEP
-            and bool(known)
-            and all(not one.keywords and all(self._is_own(two, depth + 1) for two in one.bases) for one in known)
-        )
+    def is_own(self, kind: ast.ClassDef, but: Collection[str] = ("object",), most: int = _DEEP) -> bool:
+        """Whether a class is the program's own as far as it goes.
+
+        Args:
+            kind: The class.
+            but: Names of bases that may be others'.
+            most: How many classes may be made from one another above it.
+        """
+        bases = [base for base in map(word, kind.bases) if base not in but]
+        if kind.keywords or (bases and not most):
+            return False
+        made = [self.classes.get(base, []) for base in bases]
+        return all(made) and all(self.is_own(one, but, most - 1) for ones in made for one in ones)
 
 
 def _modules(tree: ast.Module) -> Iterator[tuple[str, int]]:

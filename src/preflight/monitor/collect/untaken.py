@@ -7,6 +7,7 @@ iterations, where there is little text, and at the end.
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -78,9 +79,8 @@ class Untaken:
         texts = Texts.of(paths, longest)
         if texts is None:
             return
-        names = [short(path, 0).rpartition(":")[0] for path in paths]
         if copies:
-            self._tell(NAME, {"files": names, "places": _ways_of(texts)})
+            self._tell(NAME, {"files": list(map(os.path.basename, paths)), "places": _ways_of(texts)})
         if (made or lost) and not texts.has_more():
             if texts.sets("lr"):  # the program brings the rate on by itself
                 made = {name: held for name, held in made.items() if not name.startswith("scheduler ")}

@@ -7,7 +7,7 @@ from math import isfinite, log2, prod
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import optimizer_number, steps_of
@@ -78,7 +78,7 @@ class BeginningsAlike(Relation):
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
-        known = [subject["value"]] if "value" in subject else list(subject.get("values", ()))
+        known = values_of(subject)
         if not known or any(_alike(one, value) for one in known):
             return None
         return " or ".join(map(cls.words, known))
@@ -89,7 +89,7 @@ class BeginningsAlike(Relation):
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        known = [subject["value"]] if "value" in subject else subject.get("values", ())
+        known = values_of(subject)
         layer = f" of {subject['layer']}" if subject.get("layer") else ""
         return f"{subject.get('parameters')}{layer} begins as {' or '.join(map(cls.words, known))}"
 

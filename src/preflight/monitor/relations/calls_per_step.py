@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.relations.step_contains import counts, mine, spoken
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
@@ -63,7 +63,7 @@ class CallsPerStep(Relation):
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        often = " or ".join(map(cls.words, [subject["value"]] if "value" in subject else subject.get("values", ())))
+        often = " or ".join(map(cls.words, values_of(subject)))
         return f"{spoken(subject.get('call'))} occurs {often} between two steps of {subject.get('optimizer')}"
 
     @classmethod

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.window import Window
 
@@ -59,7 +59,7 @@ class CheckpointsAlike(Relation):
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
-        known = [subject["value"]] if "value" in subject else list(subject.get("values", ()))
+        known = values_of(subject)
         held = set(value)
         if not known or any(set(one) <= held for one in known):
             return None
@@ -72,7 +72,7 @@ class CheckpointsAlike(Relation):
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        known = [subject["value"]] if "value" in subject else subject.get("values", ())
+        known = values_of(subject)
         return f"{subject.get('file')} holds {' or '.join(map(cls.words, known))}"
 
     @classmethod

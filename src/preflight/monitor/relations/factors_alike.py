@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.scope import numbers_of
 from preflight.monitor.views.flows import Flows
 from preflight.monitor.window import Window
@@ -56,7 +56,7 @@ class FactorsAlike(Relation):
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
         which, (at, _, edge) = subject.get("which"), str(subject.get("what")).partition("|")
-        numbers = [subject["value"]] if "value" in subject else subject.get("values", ())
+        numbers = values_of(subject)
         taken = edge.replace("<", " of ")
         loss = f" number {which + 1}" if which else ""
         return f"On the way to the loss{loss}, at {at or 'the inputs'}, {taken} is by {' or '.join(map(cls.words, numbers))}"

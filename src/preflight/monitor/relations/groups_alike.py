@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Premise, Relation
+from preflight.monitor.relation import Example, Premise, Relation, values_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
@@ -111,7 +111,7 @@ class GroupsAlike(Relation):
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        value = subject["value"] if "value" in subject else " or ".join(map(str, subject.get("values", ())))
+        value = " or ".join(map(str, values_of(subject)))
         by = {"optimizer": "trained by", "rate": "trained with", "switches": "trained with", "averages": "trained with"}
         layer = f" of {subject['layer']}" if subject.get("layer") else ""
         return f"{subject.get('parameters')}{layer} is {by.get(str(subject.get('what')), 'trained')} {value}"

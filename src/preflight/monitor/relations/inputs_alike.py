@@ -7,7 +7,7 @@ from math import isfinite, log2, prod
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.views.fetches import fetches_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
@@ -110,7 +110,7 @@ class InputsAlike(Relation):
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
         what = str(subject.get("what"))
-        known = [subject["value"]] if "value" in subject else subject.get("values", ())
+        known = values_of(subject)
         if what in _SCALES:
             marks = [_SCALES[what][0] * log2(one) for one in (value, *known)]
             if not known or all(abs(marks[0] - one) < _SCALES[what][1] + 0.5 for one in marks[1:]):
@@ -129,12 +129,12 @@ class InputsAlike(Relation):
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
         what = str(subject.get("what"))
-        value = subject["value"] if "value" in subject else " or ".join(map(cls.words, subject.get("values", ())))
+        value = " or ".join(map(cls.words, values_of(subject)))
         if what in _SCALES:
             given = (
                 "in training is of size" if what == "scale" else "in evaluation is in size, beside that in training,"
             )
-            return f"What {subject.get('called')} is given {given} {cls.words(value)}"
+            return f"What {subject.get('called')} is given {given} {value}"
         return f"What {subject.get('called')} is given {value}"
 
     @classmethod

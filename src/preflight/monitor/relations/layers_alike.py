@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
+from preflight.monitor.views.listed import difference, listed
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.window import Call, Window
 
 _LOOKS = 3
 _MOST_LOOKS = 8
-_MOST_NAMED = 4
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 _OPTIONAL = re.compile(r"Drop(?![a-z])|Drop(?:out|path|block)|StochasticDepth|Identity")
 """Classes of layers that a rate of zero leaves out, or puts another one in the place of."""
@@ -77,23 +77,16 @@ class LayersAlike(Relation):
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
-        known = [subject["value"]] if "value" in subject else list(subject.get("values", ()))
-        seen = set(value)
-        if not known or any(set(one) == seen for one in known):
-            return None
-        nearest = min((set(one) for one in known), key=lambda one: len(one ^ seen))
-        gone, new = sorted(nearest - seen), sorted(seen - nearest)
-        said = [_listed(gone) if gone else "", f"no {_listed(new)}" if new else ""]
-        return ", and ".join(filter(None, said))
+        return difference(values_of(subject), value)
 
     @classmethod
     def words(cls, value: Any) -> str:
-        return _listed(value)
+        return listed(value)
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        known = [subject["value"]] if "value" in subject else subject.get("values", ())
-        return f"{subject.get('called')} is trained through {' or '.join(map(_listed, known))}"
+        known = values_of(subject)
+        return f"{subject.get('called')} is trained through {' or '.join(map(listed, known))}"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -113,11 +106,6 @@ def _told(call: Call) -> str:
     told = call.args or {}
     settings = f" with {told['settings']}" if told.get("settings") else ""
     return f"{_NUMBER.sub('*', call.object)} ({told.get('type')}{settings})"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    more = len(parts) - _MOST_NAMED
-    return ", ".join(parts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _run(*parts: str) -> list[Window]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.scope import processes_of
 from preflight.monitor.views.fetches import fetches_of
 from preflight.monitor.window import Window
@@ -60,7 +60,7 @@ class LoadersAlike(Relation):
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
         which = subject.get("which")
-        value = subject["value"] if "value" in subject else " or ".join(map(str, subject.get("values", ())))
+        value = " or ".join(map(str, values_of(subject)))
         return f"The {subject.get('what')} of the loader{f' number {which + 1}' if which else ''} of the training is {value}"
 
     @classmethod

@@ -7,7 +7,7 @@ from math import isfinite, log2, prod
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.scope import precision_of, processes_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
@@ -128,7 +128,7 @@ class MagnitudesAlike(Relation):
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
-        known = _known(subject)
+        known = values_of(subject)
         if not known:
             return None
         low, high = min(known), max(known)
@@ -149,7 +149,7 @@ class MagnitudesAlike(Relation):
         of, which = str(subject.get("of")), subject.get("which")
         name = f"The first {'losses' if of == 'the loss' else of.removeprefix('the ') + ('' if of == 'the gradients' else 's')}"
         whose = (f" number {which + 1}" if which else "") if isinstance(which, int) else f" of {which}"
-        return f"{name}{whose} are {cls._between(_known(subject))}"
+        return f"{name}{whose} are {cls._between(values_of(subject))}"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -165,10 +165,6 @@ def _batch_of(window: Window) -> int | None:
     calls = {call.q for call in window.named("forward") if call.context.startswith("grad")}
     sizes = (seen.shape[0] for seen in window.tensors if seen.call in calls and seen.position == "in0" and seen.shape)
     return next(sizes, None)
-
-
-def _known(subject: Mapping[str, Any]) -> list[float]:
-    return [subject["value"]] if "value" in subject else [*subject.get("values", ())]
 
 
 def _run(loss: float) -> list[Window]:

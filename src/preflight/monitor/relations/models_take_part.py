@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
@@ -87,7 +87,7 @@ class ModelsTakePart(Relation):
 
 def _always(subject: Mapping[str, Any]) -> set[str]:
     """The models that all runs that a statement was learnt of always ran."""
-    known = [subject["value"]] if "value" in subject else subject.get("values", ())
+    known = values_of(subject)
     found = [set(str(one).partition(_BESIDE)[0].split(", ")) for one in known]
     return set.intersection(*found) - {""} if found else set()
 

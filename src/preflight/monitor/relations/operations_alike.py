@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.scope import numbers_of
 from preflight.monitor.views.flows import Flows
+from preflight.monitor.views.listed import difference, listed
 from preflight.monitor.window import Window
 
 _AMOUNT = re.compile(r"\b(?:min|max|beta|delta|margin|p|exponent|negative_slope|threshold|lambd)=(-?\d[\d.e+-]*)")
 """Settings of an operation that are amounts: a person may choose these, as the range in which a ratio is clipped."""
 _USUAL = (0.0, 1.0)
 _BETWEEN = "; "
-_MOST_NAMED = 4
 
 
 class OperationsAlike(Relation):
@@ -69,23 +69,16 @@ class OperationsAlike(Relation):
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
-        known = [subject["value"]] if "value" in subject else list(subject.get("values", ()))
-        if value in known or not known:
-            return None
-        seen = set(str(value).split(_BETWEEN))
-        nearest = min((set(str(one).split(_BETWEEN)) for one in known), key=lambda one: len(one ^ seen))
-        gone, new = sorted(nearest - seen), sorted(seen - nearest)
-        said = [f"{_listed(gone)}" if gone else "", f"no {_listed(new)}" if new else ""]
-        return ", and ".join(filter(None, said))
+        return difference(map(_edges, values_of(subject)), _edges(value))
 
     @classmethod
     def words(cls, value: Any) -> str:
-        return _listed(str(value).split(_BETWEEN))
+        return listed(_edges(value))
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
         which, at = subject.get("which"), str(subject.get("at") or "the inputs")
-        ways = [subject["value"]] if "value" in subject else subject.get("values", ())
+        ways = values_of(subject)
         way = " or by ".join(map(cls.words, ways))
         return f"On the way to the loss{f' number {which + 1}' if which else ''}, what {at} gives is taken by {way}"
 
@@ -109,10 +102,9 @@ def _chosen(way: str, options: Container[float]) -> bool:
     return any(round(number, 6) in options for one in amounts for number in (abs(one), abs(one - 1)))
 
 
-def _listed(edges: Sequence[str]) -> str:
-    told = [edge.replace("<", " of ") for edge in edges[:_MOST_NAMED]]
-    more = len(edges) - len(told)
-    return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+def _edges(way: Any) -> list[str]:
+    """What is taken where, in words."""
+    return str(way).replace("<", " of ").split(_BETWEEN)
 
 
 def _run(edges: list[str]) -> list[Window]:

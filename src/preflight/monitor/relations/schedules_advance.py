@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.window import Call, Window
 
@@ -80,7 +80,7 @@ class SchedulesAdvance(Relation):
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
-        known = [subject["value"]] if "value" in subject else [*subject.get("values", ())]
+        known = values_of(subject)
         return _ADVANCED if value == _NOT_YET and known == [_ADVANCED] else None
 
     @classmethod

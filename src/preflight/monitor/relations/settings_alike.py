@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.scope import numbers_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
@@ -87,7 +87,7 @@ class SettingsAlike(Relation):
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        value = subject["value"] if "value" in subject else " or ".join(map(str, subject.get("values", ())))
+        value = " or ".join(map(str, values_of(subject)))
         if subject.get("what") == _SCHEDULES:
             return f"The schedule of {subject.get('of')} is {value}"
         return f"{subject.get('of')} has the {subject.get('what')} {value}"

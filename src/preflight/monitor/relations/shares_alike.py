@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.window import Window
 
@@ -85,7 +85,7 @@ class SharesAlike(Relation):
     def sentence(cls, subject: Mapping[str, Any]) -> str:
         which, of = subject.get("which"), str(subject.get("of") or "")
         place = f"the loss{f' number {which + 1}' if which else ''}{f' ({of})' if of else ''}"
-        value = subject["value"] if "value" in subject else " or ".join(map(str, subject.get("values", ())))
+        value = " or ".join(map(str, values_of(subject)))
         return f"It is {value} so that {_SAID[str(subject.get('share'))].format(place)}"
 
     @classmethod

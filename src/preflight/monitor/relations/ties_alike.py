@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
@@ -57,7 +57,7 @@ class TiesAlike(Relation):
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        value = subject["value"] if "value" in subject else " or ".join(map(str, subject.get("values", ())))
+        value = " or ".join(map(str, values_of(subject)))
         return f"Of the parameters of {subject.get('model_of')}, {value}"
 
     @classmethod
