@@ -127,3 +127,56 @@ for x in batches:
 
 def test_timm_takes_the_model_itself_for_its_parameters() -> None:
     assert _facts(TIMM)["model.parameters"].value == 11_181_642
+
+
+def test_lightning_calls_the_hooks_around_the_steps() -> None:
+    script = LIGHTNING.replace("KEPT", "").replace(
+        "    def configure_optimizers",
+        """    def validation_step(self, batch, i):
+        self.kept.append(self.layer(batch))
+    def on_validation_epoch_end(self):
+        self.log_dict(scores_of(self.kept))
+    def on_train_batch_end(self, outputs, batch, i):
+        self.log("width", batch.shape[-1])
+    def configure_optimizers""",
+    )
+    trace = read(parse(script.encode(), "train.py")).trace
+    assert [event.name for event in trace.calls(".log", ".log_dict")] == [".log", ".log_dict"]
+    assert trace.calls(".log_dict")[0].context.withs(), "without gradients, as the validation is"
+
+
+def test_a_star_import_hands_on_what_the_library_imports() -> None:
+    reading = read(parse(b"from tools.all import *\nwith torch.enable_grad():\n    y = np.zeros(Width)\n", "train.py"))
+    assert [event.name for event in reading.trace.calls("torch.enable_grad", "numpy.zeros")] == [
+        "torch.enable_grad",
+        "numpy.zeros",
+    ]
+
+
+MIXED = """
+from abc import ABC
+import torch
+from torch import nn
+class Encoded(BASES):
+    def __init__(self, encoder):
+        super().__init__()
+        self.encoder = encoder
+class Net(nn.Module, Encoded):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+net = Net()
+"""
+
+
+def test_a_module_asks_torch_before_a_plain_ancestor_that_is_named_later() -> None:
+    def inits(bases: str) -> list[list[str]]:
+        """The constructors, from the inside out, in which the base of a module is asked."""
+        trace = read(parse(MIXED.replace("BASES", bases).encode(), "train.py")).trace
+        return [
+            [str(getattr(f.value, "qualname", "")) for f in event.context.frames() if f.kind == "call"]
+            for event in trace.calls(".super.__init__")
+        ]
+
+    assert ["Encoded.__init__", "Net.__init__"] not in inits("ABC")
+    assert ["Encoded.__init__", "Net.__init__"] in inits("nn.Module"), "an ancestor that is a module comes first"

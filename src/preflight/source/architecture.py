@@ -53,6 +53,39 @@ def _wrapping(reading: Reading, network: Network) -> ModelSpec | None:
     return None
 
 
+_FOLDING = (
+    *(".reshape", ".view", ".unfold", ".unflatten", "torch.reshape", "torch.unflatten", "einops.rearrange"),
+    *("torch.nn.functional.unfold", "torch.nn.functional.interpolate", "torch.nn.functional.pad"),
+)
+
+
+def _folds_its_input(reading: Reading, network: Network, hidden: int) -> bool:
+    """Whether what the network is given may be made into more or fewer tokens before its blocks: patches, strides, pools.
+
+    Then the length of a sample is not the number of tokens that a block works on.
+    """
+    if any(leaf.obj.name in ("torch.nn.Conv2d", "torch.nn.Conv3d", "torch.nn.Unfold") for leaf in network.leaves):
+        return True
+    square = {
+        id(leaf.obj)
+        for leaf in network.leaves
+        if leaf.obj.name == "torch.nn.Linear" and _width(leaf, 0, "in_features") == hidden
+    }
+    for event in reading.trace.events:
+        if event.context.shadow or not event.context.in_forward:
+            continue
+        layer = settle(event.receiver) if event.name == "()" and event.receiver is not None else None
+        if isinstance(layer, Obj):
+            short = layer.name.rpartition(".")[2]
+            if id(layer) in square or "Attention" in short or "Transformer" in short:
+                return False
+            if "Pool" in short or (short.startswith("Conv") and plain(layer.argument(3, "stride"), 1) != 1):
+                return True
+        if event.name in _FOLDING or "pool" in event.name.rpartition(".")[2]:
+            return True
+    return False
+
+
 def _width(leaf: Leaf, position: int, name: str) -> int | None:
     found = plain(leaf.obj.argument(position, name))
     return found if isinstance(found, int) else None
@@ -79,8 +112,7 @@ def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | 
     vocab = max((n for n, _ in tables), default=None)
     outputs = [w for w in ((_width(leaf, 1, "out_features")) for leaf in linears[-3:]) if w]
     head = vocab is not None and bool(outputs) and outputs[-1] == vocab
-    patch = next((leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Conv2d"), None)
-    if patch is not None and vocab is None:
+    if vocab is None and _folds_its_input(reading, network, hidden):
         return _other(reading, network)
     positions = min((n for n, _ in tables if n != vocab), default=None)
     heads = _heads(reading, network, hidden)

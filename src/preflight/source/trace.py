@@ -73,6 +73,13 @@ class Context:
         return frame is other
 
     @property
+    def in_forward(self) -> bool:
+        """Whether this place is reached through a ``forward``: what a layer is given is no sample of the data."""
+        return any(
+            f.kind == "call" and str(getattr(f.value, "qualname", "")).endswith(".forward") for f in self.frames()
+        )
+
+    @property
     def shadow(self) -> bool:
         """Whether the defaults do not lead here."""
         return self.taken is False

@@ -153,9 +153,19 @@ def same_guards(first: Event, second: Event) -> bool:
             return False
         if frame.kind == "if" and frame.node is not None:
             for other in first.context.frames():
-                if other.kind == "if" and other.node is frame.node and other.polarity is not frame.polarity:
+                if other.kind == "if" and other.polarity is not frame.polarity and _one_test(other, frame):
                     return False
     return True
+
+
+def _one_test(first: Context, second: Context) -> bool:
+    """Whether two branches ask the same: of one statement, or of two with the same words in one run of a function."""
+    if first.node is second.node:
+        return True
+    if not isinstance(first.node, (ast.If, ast.IfExp)) or not isinstance(second.node, (ast.If, ast.IfExp)):
+        return False
+    runs = [next((f for f in frame.frames() if f.kind in ("call", "root")), None) for frame in (first, second)]
+    return runs[0] is runs[1] and ast.dump(first.node.test) == ast.dump(second.node.test)
 
 
 def guarded_more(event: Event, frame: Context) -> list[Context]:

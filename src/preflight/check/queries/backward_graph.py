@@ -93,6 +93,8 @@ def is_cut(value: Value) -> bool:
         return False
     if value.kind == "attr" and value.name in _PLAIN:
         return True
+    if value.name == ".requires_grad_":
+        return False  # where gradients are off, too, it makes a leaf
     if value.kind == "op" and value.name in _TESTS:
         return True
     if value.kind == "call" and (value.name in CUTS or _without_a_graph(value)):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from preflight.check.queries.backward_graph import graph, is_leaf
 from preflight.check.queries.batches import loader_of
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import provenance
-from preflight.source.values import Obj, Unknown, Value, settle
+from preflight.source.values import Obj, Seq, Unknown, Value, options_of, settle
+
+if TYPE_CHECKING:
+    from preflight.source.reading import Reading
 
 # These put values together, whose gradients go on through them.
 _ADDING = frozenset(
@@ -36,11 +41,33 @@ def _without_weights(call: Obj) -> bool:
     return called.name.endswith("Loss") or called.name.rpartition(".")[2] in _ACTIVATIONS
 
 
-def nothing_left(loss: Value) -> bool:
+def trained_themselves(reading: Reading) -> frozenset[int]:
+    """Identities of the tensors that optimizers of the script are given one by one: ``Adam([image])``."""
+    return frozenset(
+        id(option)
+        for optimizer in reading.made("optimizer")
+        for given in (optimizer.argument(0, "params"),)
+        for option in (*options_of(given), *(o for item in _items(given) for o in options_of(item)))
+        if isinstance(option, Obj) and option.kind == "call"
+    )
+
+
+def _items(given: Value | None) -> list[Value]:
+    listed = settle(given) if given is not None else None
+    return list(listed.items) if isinstance(listed, Seq) else []
+
+
+def nothing_left(loss: Value, trained: frozenset[int] = frozenset()) -> bool:
     """Whether autograd finds nothing to train behind a loss: only numbers, data, and what was cut off.
 
     Where anything in between is not known the answer is False.
+
+    Args:
+        loss: What the backward pass begins at.
+        trained: Identities of tensors that are trained themselves, whatever they were made of.
     """
+    if any(id(part) in trained for part in graph(loss)):
+        return False
     data = _data_behind(loss)
     for value in graph(loss):
         base = settle(value)

@@ -200,6 +200,8 @@ def super_attribute(m: Machine, proxy: Obj, name: str, node: ast.AST) -> Value:
     lineage = self_value.cls.lineage if isinstance(self_value, Obj) and self_value.cls is not None else owner.lineage
     after = lineage[lineage.index(owner) + 1 :] if owner in lineage else owner.lineage[1:]
     for cls in after:
+        if name == "__init__" and _library_comes_first(owner, cls):
+            break
         found = cls.namespace.get(name)
         if isinstance(found, Func) and self_value is not None:
             return Bound(found, self_value, m.site(node))
@@ -207,6 +209,19 @@ def super_attribute(m: Machine, proxy: Obj, name: str, node: ast.AST) -> Value:
             return found
     assert self_value is not None
     return Method(self_value, "super." + name, m.site(node))
+
+
+def _library_comes_first(owner: Class, cls: Class) -> bool:
+    """Whether Python asks a module of PyTorch before an ancestor: ``class Net(nn.Module, Mixin)``, not of a module itself.
+
+    ``nn.Module.__init__`` calls nobody further (``call_super_init`` is off), so that the ancestor's own is not reached.
+    """
+    for base in owner.bases:
+        if isinstance(base, Class) and cls in base.lineage:
+            return False
+        if isinstance(base, Ext) and base.name.startswith(("torch.nn.", "lightning.pytorch.LightningModule")):
+            return base.name not in cls.external_bases()
+    return False
 
 
 __all__ = ["Ext", "Seq", "define_class", "instantiate"]

@@ -47,8 +47,17 @@ def _name(m: Machine, node: ast.Name) -> Value:
     if isinstance(stars, Seq) and stars.items:
         from preflight.source.canonical import canonical
 
-        return Ext(canonical(f"{_star_of(stars, name)}.{name}"), m.site(node))
+        star = _star_of(stars, name)
+        known = _HANDED_ON.get(name) if not star.startswith("torch") else None
+        return Ext(canonical(known or f"{star}.{name}"), m.site(node))
     return m.unknown(f"{name} is not bound", node)
+
+
+_HANDED_ON = {
+    **{name: name for name in ("torch", "numpy", "os", "sys", "math", "random", "json", "time", "copy", "warnings")},
+    **{"np": "numpy", "nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim"},
+}
+"""What a star import of a library brings along is mostly what the library itself imports, under its usual name."""
 
 
 def _star_of(stars: Seq, name: str) -> str:

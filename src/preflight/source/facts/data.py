@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard
 
-from preflight.source.facts.lengths import embeds, inside_a_network, length_of_cut, schedule_of
+from preflight.source.facts.lengths import embeds, length_of_cut, schedule_of
 from preflight.source.facts.of_sound import of_sound
 from preflight.source.facts.settings import trainer_setting, training_arguments
 from preflight.source.facts.telling import fact_of, place_of, unknown
@@ -124,7 +124,7 @@ def _from_windows(reading: Reading) -> dict[str, Fact] | None:
         for event in loop.events:
             if event.name != "()" or reading.roles.of(event.receiver) not in ("model", "lightning_module"):
                 continue
-            if inside_a_network(event.context) or not embeds(reading, event):
+            if event.context.in_forward or not embeds(reading, event):
                 continue
             # What a decoder is to say may be of another length: what it is asked tells first.
             for value in (*event.args, *(event.kwargs[n] for n in sorted(event.kwargs, key=_is_target))):

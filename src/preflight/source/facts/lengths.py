@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from preflight.source.facts.telling import place_of
-from preflight.source.trace import Context, Event, parents_of
+from preflight.source.trace import Event, parents_of
 from preflight.source.values import Choice, Known, Obj, Seq, Unknown, Value, plain, settle
 from preflight.vocabulary.finding import Location
 
@@ -47,13 +47,6 @@ def _change(test: Value | None) -> tuple[int, bool] | None:
     return {"<": (bound, True), "<=": (bound + 1, True), ">": (bound + 1, False), ">=": (bound, False)}.get(test.name)
 
 
-def inside_a_network(context: Context) -> bool:
-    """Whether a place is reached through a ``forward``: what a layer is given is no sample of the data."""
-    return any(
-        f.kind == "call" and str(getattr(f.value, "qualname", "")).endswith(".forward") for f in context.frames()
-    )
-
-
 def embeds(reading: Reading, event: Event) -> bool:
     """Whether the network looks its input up in a table, as tokens are: unless its layers are out of sight."""
     network = settle(event.receiver) if event.receiver is not None else None
@@ -62,7 +55,7 @@ def embeds(reading: Reading, event: Event) -> bool:
     for inner in reading.trace.calls("()", "torch.nn.functional.embedding"):
         table = settle(inner.receiver) if inner.receiver is not None else None
         named = inner.name != "()" or (isinstance(table, Obj) and table.name == "torch.nn.Embedding")
-        if named and inside_a_network(inner.context):
+        if named and inner.context.in_forward:
             return True
     return False
 
@@ -77,7 +70,7 @@ def length_of_cut(reading: Reading) -> tuple[list[tuple[int, int]], Location | N
         for event in loop.events:
             if event.name != "()" or reading.roles.of(event.receiver) not in ("model", "lightning_module"):
                 continue
-            if inside_a_network(event.context) or not embeds(reading, event):
+            if event.context.in_forward or not embeds(reading, event):
                 continue
             for value in (*event.args, *event.kwargs.values()):
                 found = _cut(value)

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
+from preflight.source.training import same_guards
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -71,6 +72,19 @@ GOOD = (
     .replace("    scaler.step(optimizer)\n    scaler.update()\n", "    optimizer.step()\n")
     .replace('scaler = torch.amp.GradScaler("cuda")\n', ""),
     _MAIN.replace("accelerator.backward(scaler.scale(loss))", "scaler.scale(loss).backward()"),
+    _MAIN.replace(
+        "    accelerator.backward(scaler.scale(loss))\n    scaler.step(optimizer)\n    scaler.update()\n",
+        """    if accelerator is not None:
+        accelerator.backward(loss)
+    else:
+        scaler.scale(loss).backward()
+    if accelerator is not None:
+        optimizer.step()
+    elif scaler is not None:
+        scaler.step(optimizer)
+        scaler.update()
+""",
+    ),
 )
 
 
@@ -79,7 +93,7 @@ def check(context: Context) -> Iterator[Finding]:
     for loop in context.reading.loops:
         backward = next((b for b in loop.backwards if context.roles.of(b.receiver) == "accelerator"), None)
         steps = [s for s in loop.steps if context.roles.of(s.receiver) == "scaler"]
-        if backward is None or not steps:
+        if backward is None or not any(same_guards(backward, step) for step in steps):
             continue
         yield context.finding(
             RULE,

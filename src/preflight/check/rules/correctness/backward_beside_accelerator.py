@@ -26,6 +26,7 @@ from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.queries.updates import Update, updates
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, provenance
+from preflight.source.training import same_guards
 from preflight.source.values import Obj, Unknown, options_of
 from preflight.vocabulary.finding import Edit, Finding
 
@@ -122,6 +123,34 @@ for x, y in loader:
     nn.functional.cross_entropy(probe(out.detach()), y).backward()
     own.step()
 """,
+    """
+import argparse, torch
+from accelerate import Accelerator
+parser = argparse.ArgumentParser()
+parser.add_argument("--use_accelerate", type=bool, default=True)
+class Trainer:
+    def __init__(self, args):
+        self.args = args
+        self.accelerator = self._accelerator()
+        self.net = torch.nn.Linear(4, 1)
+        self.opt = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        if self.accelerator is not None:
+            self.net, self.opt = self.accelerator.prepare(self.net, self.opt)
+    def _accelerator(self):
+        if not self.args.use_accelerate:
+            return None
+        return Accelerator()
+    def fit(self, data):
+        for x in data:
+            self.opt.zero_grad()
+            loss = self.net(x).mean()
+            if self.accelerator is not None:
+                self.accelerator.backward(loss)
+            else:
+                loss.backward()
+            self.opt.step()
+Trainer(parser.parse_args()).fit(data)
+""",
 )
 
 
@@ -142,8 +171,12 @@ def check(context: Context) -> Iterator[Finding]:
                 or context.roles.of(backward.receiver) in ("accelerator", "engine", "scaler")
             ):
                 continue
-            if not _direct(backward, update):
+            if not _direct(backward, update) or not same_guards(prepared, backward):
                 continue
+            if any(
+                not same_guards(other, backward) for other in update.loop.backwards if _of_accelerator(context, other)
+            ):
+                continue  # the other way of the same question: with Accelerate or without it
             seen.add(id(backward))
             yield context.finding(
                 RULE,
@@ -152,7 +185,7 @@ def check(context: Context) -> Iterator[Finding]:
                 evidence=[
                     Evidence(
                         "calls of accelerator.backward in the loop",
-                        sum(context.roles.of(b.receiver) == "accelerator" for b in update.loop.backwards),
+                        sum(_of_accelerator(context, b) for b in update.loop.backwards),
                     )
                 ],
                 fix=Fix(
@@ -164,6 +197,10 @@ def check(context: Context) -> Iterator[Finding]:
                 ),
                 related=[(prepared, "the optimizer is prepared here")],
             )
+
+
+def _of_accelerator(context: Context, backward: Event) -> bool:
+    return context.roles.of(backward.receiver) == "accelerator"
 
 
 def _direct(backward: Event, update: Update) -> bool:

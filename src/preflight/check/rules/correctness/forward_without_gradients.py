@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.backward_graph import grad_mode
-from preflight.check.queries.cut_off import is_network_call, nothing_left
+from preflight.check.queries.cut_off import is_network_call, nothing_left, trained_themselves
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, name_of, provenance
@@ -193,6 +193,7 @@ _OFF = ("torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled")
 
 def check(context: Context) -> Iterator[Finding]:
     """Find losses that were made where gradients are off."""
+    trained = trained_themselves(context.reading)
     for loop in context.reading.loops:
         for backward in loop.backwards:
             loss = loss_of(backward)
@@ -205,7 +206,7 @@ def check(context: Context) -> Iterator[Finding]:
             if grad_mode(loss.context) is False:
                 yield _finding(context, backward, loss, "the loss was computed where gradients are off")
                 break
-            network = _unrecorded(loss)
+            network = _unrecorded(loss, trained)
             if network is not None:
                 yield _finding(context, backward, network, "the network ran where gradients are off")
                 break
@@ -217,9 +218,9 @@ def _chosen(frame: Frame | None) -> bool:
     return any(isinstance(m, Choice) and any(name_of(o) in _OFF for o in m.options) for m in managers)
 
 
-def _unrecorded(loss: Obj) -> Obj | None:
+def _unrecorded(loss: Obj, trained: frozenset[int]) -> Obj | None:
     """The call of a network under ``no_grad`` that the loss rests on; None where anything else may have weights."""
-    if not nothing_left(loss):
+    if not nothing_left(loss, trained):
         return None
     off = [v for v in provenance(loss, 400) if is_network_call(v) and isinstance(v, Obj)]
     return next((v for v in off if grad_mode(v.context) is False), None)

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.backward_graph import CUTS
-from preflight.check.queries.cut_off import behind, nothing_left
+from preflight.check.queries.cut_off import behind, nothing_left, trained_themselves
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, provenance
 from preflight.source.training import loss_of
@@ -198,11 +198,34 @@ for x, y in DataLoader(pictures, batch_size=1):
     loss = nn.functional.mse_loss(noise, net(x).detach())
     loss.backward()
 """,
+    """
+import torch
+from torch import nn
+flow = nn.Linear(4, 4)
+@torch.inference_mode()
+def velocity(x):
+    return flow(x)
+@torch.no_grad()
+def invert(latents, sizes):
+    for size in sizes:
+        guess = (latents + size * velocity(latents)).clone().detach().requires_grad_(True)
+        optimizer = torch.optim.Adam([guess], lr=0.01)
+        with torch.enable_grad():
+            for _ in range(5):
+                optimizer.zero_grad()
+                loss = nn.functional.mse_loss(guess, latents + size * velocity(guess))
+                loss.backward()
+                optimizer.step()
+        latents = guess.detach()
+    return latents
+invert(torch.randn(1, 4), [0.1, 0.2])
+""",
 )
 
 
 def check(context: Context) -> Iterator[Finding]:
     """Find losses in whose graph nothing is left but numbers, while a module is behind the cut."""
+    trained = trained_themselves(context.reading)
     for loop in context.reading.loops:
         for backward in loop.backwards:
             loss = loss_of(backward)
@@ -210,7 +233,7 @@ def check(context: Context) -> Iterator[Finding]:
                 continue
             if any(_given_gradient(other) for other in loop.backwards):
                 continue  # the gradient is handed on past the cut
-            cut = _cut(loss)
+            cut = _cut(loss, trained)
             if cut is None:
                 continue
             yield context.finding(
@@ -231,9 +254,9 @@ def check(context: Context) -> Iterator[Finding]:
             )
 
 
-def _cut(loss: Value) -> Obj | None:
+def _cut(loss: Value, trained: frozenset[int]) -> Obj | None:
     """What cuts the graph; None when something may be left behind the loss, or there was no module to reach."""
-    if not nothing_left(loss):
+    if not nothing_left(loss, trained):
         return None
     cuts = [v for v in provenance(loss, 400) if isinstance(v, Obj) and _cutting(v)]
     return next((c for c in cuts if behind(c)), None)

@@ -32,16 +32,42 @@ def _fit(m: Machine, c: Call) -> Value | None:
         call_method(m, obj, "configure_optimizers", [], {}, c.node)
     outer = m.context
     script = m.frame.module.script
-    for name, kind in (("training_step", "loop"), ("validation_step", "loop")):
-        if isinstance(obj.cls.lookup(name), Func):
-            m.context = Context(outer, kind, c.node, script, data)
-            if name == "validation_step":
-                guard = m.made("call", "torch.no_grad", c.node)
-                m.context = Context(m.context, "with", c.node, script, guard)
-            batch = m.made("item", "", c.node, receiver=data)
-            call_method(m, obj, name, [batch, m.unknown("index of the batch", c.node)], {}, c.node)
+    for step, around in _LOOPS.items():
+        if not isinstance(obj.cls.lookup(step), Func):
+            continue
+        m.context = Context(outer, "loop", c.node, script, data)
+        if step == "validation_step":
+            m.context = Context(m.context, "with", c.node, script, m.made("call", "torch.no_grad", c.node))
+        for name in around:
+            if isinstance(obj.cls.lookup(name), Func):
+                call_method(m, obj, name, _given(m, name, data, c), {}, c.node)
     m.context = outer
     return Known(None)
+
+
+_LOOPS = {
+    "training_step": (
+        *("on_train_start", "on_train_epoch_start", "on_train_batch_start", "training_step", "on_train_batch_end"),
+        *("training_epoch_end", "on_train_epoch_end"),
+    ),
+    "validation_step": (
+        *("on_validation_start", "on_validation_epoch_start", "on_validation_batch_start", "validation_step"),
+        *("on_validation_batch_end", "validation_epoch_end", "on_validation_epoch_end", "on_validation_end"),
+    ),
+}
+"""What a trainer calls around each step, in its order.
+
+Source: the hooks of ``LightningModule`` in Lightning's documentation; ``..._epoch_end`` without ``on_`` until version 1.9.
+"""
+
+
+def _given(m: Machine, name: str, data: Value | None, c: Call) -> list[Value]:
+    """What a hook is given: the batch and its index where it is about one, before them what the step gave."""
+    gave = name.endswith("_batch_end") or name in ("training_epoch_end", "validation_epoch_end")
+    outputs: list[Value] = [m.unknown("what the steps gave", c.node)] if gave else []
+    if "_batch_" not in name and not name.endswith("_step"):
+        return outputs
+    return [*outputs, m.made("item", "", c.node, receiver=data), m.unknown("index of the batch", c.node)]
 
 
 def _hooks(m: Machine, data: Value | None, c: Call) -> None:
