@@ -129,6 +129,8 @@ def check(context: Context) -> Iterator[Finding]:
         if path is None or _tested(load):
             continue
         writes = [event for written, event in saves if written == path]
+        if any(event.script is not context.reading.script for event in writes):
+            continue  # a function of a module of the project, which other scripts may call as well
         if writes and all(event.number > load.number for event in writes):
             yield context.finding(
                 RULE,

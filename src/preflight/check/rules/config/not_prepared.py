@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.trace import provenance
-from preflight.source.training import TrainingLoop
+from preflight.source.training import TrainingLoop, same_guards
 from preflight.source.values import Obj, options_of
 from preflight.vocabulary.finding import Finding
 
@@ -101,6 +101,26 @@ GOOD = (
     _MAIN.replace("model(x)", "model(teacher(x))").replace(
         "model = nn", "teacher = nn.Linear(4, 4).eval()\nmodel = nn"
     ),
+    """
+import torch
+from accelerate import Accelerator
+from torch import nn
+accelerator = Accelerator() if asked else None
+model = nn.Linear(4, 2)
+loader = torch.utils.data.DataLoader(dataset, 8)
+if accelerator is not None:
+    model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), loader)
+else:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), y)
+    if accelerator is not None:
+        accelerator.backward(loss)
+    else:
+        loss.backward()
+    optimizer.step()
+""",
 )
 
 _PREPARES = (".prepare", ".prepare_model", ".prepare_data_loader", ".prepare_optimizer", ".prepare_scheduler")
@@ -131,6 +151,9 @@ def check(context: Context) -> Iterator[Finding]:
         for role, obj in _used(context, loop):
             if id(obj) in prepared or (role == "model" and covered):
                 continue
+            made = context.reading.event_of(obj)
+            if made is not None and not same_guards(made, backward):
+                continue  # it is made for the way without Accelerate
             yield context.finding(
                 RULE,
                 obj,

@@ -111,6 +111,12 @@ tokenizer = AutoTokenizer.from_pretrained("EleutherAI/pythia-160m")
 tokenizer.add_special_tokens({"pad_token": "[PAD]"})
 model = AutoModelForCausalLM.from_pretrained("EleutherAI/pythia-160m")
 """,
+    """
+from transformers import AutoModel, AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained("allenai/scibert_scivocab_uncased")
+tokenizer.add_special_tokens({"eos_token": "[SEP]"})
+model = AutoModel.from_pretrained("allenai/scibert_scivocab_uncased")
+""",
 )
 
 # Number of ids of encodings whose name says it all (largest id + 1), as published with tiktoken.
@@ -150,7 +156,7 @@ def _added(context: Context) -> Iterator[Finding]:
         yield context.finding(
             RULE,
             event,
-            f"{len(tokens)} tokens are added ({tokens[0]!r}), but the model's embeddings are not resized: the new ids are out of range",
+            f"{_counted(tokens)}, but the model's embeddings are not resized: the new ids are out of range",
             severity="warning",
             evidence=[Evidence("tokens added", len(tokens)), Evidence("calls of resize_token_embeddings", 0)],
             fix=Fix(
@@ -162,6 +168,10 @@ def _added(context: Context) -> Iterator[Finding]:
         )
 
 
+def _counted(tokens: list[str]) -> str:
+    return f"{len(tokens)} tokens are added ({tokens[0]!r} ...)" if tokens[1:] else f"{tokens[0]!r} is added"
+
+
 # Special tokens that the vocabularies of well-known checkpoints have: to add them again adds nothing.
 _SPECIAL = (
     (r"gpt-?(2|j|neo)|dialogpt|pythia|phi-[12]", ("<|endoftext|>",)),
@@ -169,7 +179,7 @@ _SPECIAL = (
     (r"t5", ("</s>", "<unk>", "<pad>")),
     (r"roberta|bart|opt-|bloom", ("<pad>",)),
     (r"roberta|bart", ("<mask>",)),
-    (r"(^|[/-])(distil)?bert-|electra|mpnet", ("[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]")),
+    (r"(?<!ro)(?<!came)(?<!flau)(?<!pho)(?<!code)bert|electra|mpnet", ("[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]")),
 )
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
-from preflight.source.values import Obj
+from preflight.source.values import Obj, options_of
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -80,6 +80,15 @@ net = nn.Linear(2, 2)
 a = torch.optim.AdamW(net.parameters(), betas=(0.9, 0.95), weight_decay=0.3)
 b = torch.optim.Rprop(net.parameters())
 c = torch.optim.Adadelta(net.parameters(), lr=1.0, eps=1e-6)
+""",
+    """
+import torch
+from torch import nn
+net = nn.Linear(2, 2)
+optimizer = torch.optim.AdamW(net.parameters(), lr=1.0, betas=(0.9, 0.98), weight_decay=0.01)
+noam = torch.optim.lr_scheduler.LambdaLR(
+    optimizer, lambda step: 512**-0.5 * min((step + 1) ** -0.5, (step + 1) * 4000**-1.5)
+)
 """,
 )
 
@@ -150,7 +159,7 @@ def _wrong(context: Context, optimizer: Obj) -> tuple[str, str, Any, str] | None
             f"weight_decay is {decay:g}: added to every gradient, it outweighs the loss",
         )
     rate = context.value(optimizer.argument(1, "lr") if optimizer.name.startswith("torch.optim.") else None)
-    share = _share(rate, decay) if kind in ("SGD", "AdamW") else 0.0
+    share = _share(rate, decay) if kind in ("SGD", "AdamW") and not _scaled(context, optimizer) else 0.0
     if share >= _FADING:
         return (
             "warning",
@@ -163,6 +172,16 @@ def _wrong(context: Context, optimizer: Obj) -> tuple[str, str, Any, str] | None
 
 _FADING = 0.01
 """A share of the weights that no published recipe takes away in a step: they stay below a tenth of it."""
+
+
+def _scaled(context: Context, optimizer: Obj) -> bool:
+    """Whether a schedule makes the rate itself what it is, so that the one given is but a factor: Noam's, or one cycle."""
+    schedules = ("LambdaLR", "MultiplicativeLR", "OneCycleLR", "CyclicLR")
+    return any(
+        event.name.rpartition(".")[2] in schedules
+        and any(o is optimizer for o in options_of(event.argument(0, "optimizer")))
+        for event in context.trace.calls_under("torch.optim.lr_scheduler.")
+    )
 
 
 def _share(rate: object, decay: object) -> float:

@@ -170,6 +170,26 @@ for x, y in data:
     meters.update("loss", loss, len(y))
 print(meters.sums)
 """,
+    """
+import numpy as np
+import torch
+from torch import nn
+class Meter:
+    def __init__(self):
+        self.sum = np.zeros(3)
+    def update(self, values):
+        for i in range(3):
+            self.sum[i] += values[i]
+model = nn.Linear(10, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+meter = Meter()
+for x, y in data:
+    losses = (model(x) - y).pow(2).mean(0)
+    optimizer.zero_grad()
+    losses.sum().backward()
+    optimizer.step()
+    meter.update(losses)
+""",
 )
 
 
@@ -184,8 +204,13 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _judge(context, used, carry.name, addend[0], addend[1], _place(addend[0]), _loop(context, carry))
     for store in context.trace.stores:
         change = _stored(store)
-        if change is not None and _lasts(context, store):
+        if change is not None and _lasts(context, store) and not _array(store):
             yield from _judge(context, used, store.name, change[0], change[1], store)
+
+
+def _array(store: Store) -> bool:
+    """Whether an item of a NumPy array is set, which holds numbers alone."""
+    return any(isinstance(o, Obj) and o.name.startswith("numpy.") for o in options_of(store.target))
 
 
 def _judge(
