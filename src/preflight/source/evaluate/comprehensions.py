@@ -48,6 +48,7 @@ def comprehend(m: Machine, node: Comprehension) -> Value:
     kind = "set" if isinstance(node, ast.SetComp) else "list"
     values = [value for _, value in pairs]
     result = Seq(each_once(values) if kind == "set" else values, kind, m.site(node), not exact)
+    result.born = m.context
     if isinstance(node, ast.GeneratorExp):
         result.kind = "generator"
     return result

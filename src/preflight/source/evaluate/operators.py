@@ -78,7 +78,9 @@ def apply(m: Machine, op: ast.operator, left: Value, right: Value, node: ast.AST
     if custom is not None:
         return custom
     if isinstance(a, Seq) and isinstance(b, Seq) and symbol == "+":
-        return Seq(a.items + b.items, a.kind, m.site(node), a.open or b.open)
+        joined = Seq(a.items + b.items, a.kind, m.site(node), a.open or b.open)
+        joined.born = m.context
+        return joined
     if isinstance(a, Seq) and isinstance(b, Seq) and a.kind == b.kind == "set" and symbol in _OF_SETS:
         return combined(m, _OF_SETS[symbol], a, [b], node)
     if isinstance(a, Seq) and isinstance(b, Known) and symbol == "*" and isinstance(b.value, int):

@@ -108,7 +108,7 @@ class Seq(Value):
 
     Attributes:
         open: Whether further items may be there which are not known.
-        born: Of a list that was written out: where in the structure of the program.
+        born: Of a list that the program makes: where in its structure.
     """
 
     __slots__ = ("born", "items", "kind", "open")

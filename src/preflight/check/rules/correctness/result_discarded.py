@@ -161,6 +161,7 @@ def _report(context: Context, event: Event, tail: str) -> Finding:
         RULE,
         event,
         f"the result of {tail} is thrown away: it returns a new tensor and leaves the old one as it is",
+        severity=None if _used_afterwards(event) else "warning",
         evidence=[Evidence("call", event.script.segment(event.node)[:80])],
         fix=Fix(
             title="assign the result",
@@ -169,6 +170,49 @@ def _report(context: Context, event: Event, tail: str) -> Finding:
             expected=f"the {tail} takes effect",
         ),
     )
+
+
+def _used_afterwards(event: Event) -> bool:
+    """Whether what was to be changed is read again: in what follows, or at the beginning of the next pass of a loop.
+
+    An operand that is no plain name may be read anywhere.
+    """
+    node = event.node
+    if not isinstance(node, ast.Call):
+        return True
+    by_method = event.name.startswith(".") and isinstance(node.func, ast.Attribute)
+    target = node.func.value if by_method else node.args[0] if node.args else None  # type: ignore[attr-defined]
+    if not isinstance(target, ast.Name):
+        return True
+    around = [part for part in ast.walk(event.script.tree) if _encloses(part, node)]
+    functions = [part for part in around if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    whole = functions[-1] if functions else event.script.tree
+    uses = [part for part in ast.walk(whole) if isinstance(part, ast.Name) and part.id == target.id]
+    if any(isinstance(use.ctx, ast.Load) and _place(use) > _place(node) and use is not target for use in uses):
+        return True
+    for loop in (part for part in around if isinstance(part, (ast.For, ast.AsyncFor, ast.While))):
+        inside = [use for use in uses if _encloses(loop, use) and _encloses(whole, loop)]
+        first = min(inside, key=_read_before_written, default=None)
+        if first is not None and first is not target and isinstance(first.ctx, ast.Load):
+            return True
+    return False
+
+
+def _place(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _read_before_written(name: ast.Name) -> tuple[int, bool, int]:
+    """The order in which names of one line are used: what is assigned is written last."""
+    return name.lineno, isinstance(name.ctx, ast.Store), name.col_offset
+
+
+def _encloses(outer: ast.AST, inner: ast.expr | ast.stmt) -> bool:
+    if isinstance(outer, ast.Module):
+        return True
+    if not isinstance(outer, ast.stmt) or outer.end_lineno is None:
+        return False
+    return outer.lineno <= inner.lineno <= outer.end_lineno
 
 
 def _edit(context: Context, event: Event) -> Edit | None:

@@ -128,6 +128,37 @@ for x, y in DataLoader(Scans(names, 128), batch_size=8, shuffle=True):
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+class Levels(nn.Module):
+    def __init__(self, width=16, factors=[1, 2, 4, 2, 1]):
+        super().__init__()
+        self.into = nn.ModuleList([nn.Linear(1, width * f) for f in factors[:3]])
+        self.out = nn.ModuleList([nn.Linear(width * f, 4) for f in factors])
+    def forward(self, x):
+        rows = list()
+        for i in range(3):
+            rows.append(self.into[i](x))
+        rows = rows + rows[1:-1] + [rows[0]]
+        return self.out[3](rows[3]) + self.out[4](rows[4])
+net = Levels()
+optimizer = torch.optim.AdamW(net.parameters())
+for step in range(1000):
+    optimizer.zero_grad()
+    net(torch.randn(2, 1)).mean().backward()
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
+judge = nn.Sequential(nn.Conv2d(6, 64, 4, 2, 1), nn.InstanceNorm2d(128), nn.LeakyReLU(0.2), nn.Conv2d(64, 1, 4))
+optimizer = torch.optim.Adam(judge.parameters())
+for pair in pairs:
+    optimizer.zero_grad()
+    judge(pair).mean().backward()
+    optimizer.step()
+""",
     _IMAGES % (3, "16 * 16 * 16"),
     _IMAGES.replace("T.ToTensor()", "enlarged, T.ToTensor()") % (3, "16 * 14 * 14"),
     """
@@ -221,6 +252,8 @@ def check(context: Context) -> Iterator[Finding]:
         place = _FEATURES.get(kind) or _CHANNELS.get(kind)
         if place is None or layer.open_args:
             continue
+        if kind.startswith("InstanceNorm") and not _holds_channels(layer):
+            continue  # without weights and statistics the number of channels is not used: PyTorch only warns
         wanted = plain(layer.argument(*place))
         given = event.args[0]
         # What a loop carries has another width in each pass.
@@ -233,6 +266,12 @@ def check(context: Context) -> Iterator[Finding]:
         yield _finding(context, event, layer, found, wanted)
     if not told:
         yield from _of_images(context)
+
+
+def _holds_channels(layer: Obj) -> bool:
+    """Whether a norm of single samples has something of each channel: by default it has not."""
+    switches = (layer.argument(3, "affine"), layer.argument(4, "track_running_stats"))
+    return any(switch is not None and plain(switch) is True for switch in switches)
 
 
 def _of_images(context: Context) -> Iterator[Finding]:

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     "builtins.list", "builtins.tuple", "builtins.set", "builtins.sorted", "builtins.reversed", "builtins.frozenset"
 )
 def _sequence(m: Machine, c: Call) -> Value | None:
+    made = _collected(m, c)
+    if isinstance(made, Seq):
+        made.born = m.context
+    return made
+
+
+def _collected(m: Machine, c: Call) -> Value | None:
     name = c.name.rpartition(".")[2]
     kind = {"tuple": "tuple", "set": "set", "frozenset": "set"}.get(name, "list")
     if not c.args:
