@@ -14,7 +14,7 @@ from preflight.source.facts.settings import trainer_setting
 from preflight.source.known_models import spec_of
 from preflight.source.reading import Reading
 from preflight.source.tensor_shapes import shape_of
-from preflight.source.trace import provenance
+from preflight.source.trace import name_of, provenance
 from preflight.source.values import Obj, options_of, plain
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.model import ModelSpec
@@ -250,7 +250,7 @@ def parallel_dims(reading: Reading, facts: dict[str, Fact]) -> ParallelDims:
 def _keeps_parameters(reading: Reading) -> bool:
     for event in reading.trace.calls("torch.distributed.fsdp.FullyShardedDataParallel"):
         for option in options_of(event.kwargs.get("sharding_strategy")):
-            if getattr(option, "name", "").endswith("SHARD_GRAD_OP"):
+            if (name_of(option) or "").endswith("SHARD_GRAD_OP"):
                 return True
     return False
 

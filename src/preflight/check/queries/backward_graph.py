@@ -129,8 +129,14 @@ def _makes(value: Obj) -> bool:
     return is_module(value)
 
 
-def graph(loss: Value | None, limit: int = 4000) -> Iterator[Value]:
-    """Yield what autograd reaches from a loss, nearest first, each once; modules and parameters included."""
+def graph(loss: Value | None, limit: int = 4000, sure: bool = False) -> Iterator[Value]:
+    """Yield what autograd reaches from a loss, nearest first, each once; modules and parameters included.
+
+    Args:
+        loss: Where the backward pass begins.
+        limit: After so many values the walk ends.
+        sure: Stop at functions that are out of sight, which may only count or index with what they are given.
+    """
     if loss is None:
         return
     queue: list[Value] = [loss]
@@ -142,10 +148,19 @@ def graph(loss: Value | None, limit: int = 4000) -> Iterator[Value]:
         if is_cut(current):
             continue
         yield current
+        if sure and _out_of_sight(current):
+            continue
         for parent in _inputs(current):
             if id(parent) not in seen:
                 seen.add(id(parent))
                 queue.append(parent)
+
+
+def _out_of_sight(value: Value) -> bool:
+    """Whether a value is what a function gave that is neither PyTorch's nor read."""
+    if not isinstance(value, Obj) or value.kind != "call" or value.cls is not None:
+        return False
+    return not value.name.startswith((".", "()", "torch.", "builtins.", "einops.", "super"))
 
 
 def _inputs(value: Value) -> Iterator[Value]:

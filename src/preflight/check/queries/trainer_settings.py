@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from preflight.source.trace import name_of
 from preflight.source.values import Known, Obj, Value, settle
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def strategy(context: Context, arguments: Obj, default: str, *names: str) -> str
     if isinstance(value, str):
         return value.lower()
     given = explicit(arguments, *names)
-    name = getattr(settle(given), "name", "") if given is not None else ""
+    name = (name_of(settle(given)) if given is not None else None) or ""
     if name.rpartition(".")[0].endswith("IntervalStrategy"):
         return str(name.rpartition(".")[2]).lower()
     return None

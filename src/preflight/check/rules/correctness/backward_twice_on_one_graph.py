@@ -124,6 +124,23 @@ GOOD = (
     """
 import torch
 from torch import nn
+from speech import cut
+maker, judge = nn.Linear(4, 4), nn.Linear(4, 1)
+first = torch.optim.Adam(judge.parameters())
+second = torch.optim.Adam(maker.parameters())
+for x, y in data:
+    made, places = maker(x), maker(x)
+    y = cut(y, places)
+    first.zero_grad()
+    (judge(y) - judge(made.detach())).mean().backward()
+    first.step()
+    second.zero_grad()
+    (judge(made) - judge(y)).mean().backward()
+    second.step()
+""",
+    """
+import torch
+from torch import nn
 from torch.autograd import Variable
 G, D = nn.Linear(8, 8), nn.Linear(8, 1)
 opt_g, opt_d = torch.optim.Adam(G.parameters()), torch.optim.Adam(D.parameters())
@@ -329,7 +346,7 @@ def _keeps(event: Event) -> bool:
 def _calls(loss: Value | None, trained: set[int]) -> dict[int, Obj]:
     """Calls of modules with trained weights in the graph of a loss."""
     found: dict[int, Obj] = {}
-    for value in graph(loss):
+    for value in graph(loss, sure=True):
         if isinstance(value, Obj) and value.name == "()" and value.kind == "call" and value.receiver is not None:
             holder = settle(value.receiver)
             if id(holder) in trained:

@@ -25,7 +25,7 @@ from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.tensors import grad_off
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
-from preflight.source.trace import Event
+from preflight.source.trace import Event, name_of
 from preflight.source.values import Func, Obj, Value, plain, settle
 from preflight.vocabulary.finding import Finding
 
@@ -152,7 +152,7 @@ def _off(frame: Frame | None) -> bool:
     if frame is None or grad_off(frame) or frame.shadow:
         return True
     entered = [settle(w) for w in frame.withs()]
-    if any(getattr(w, "name", "").startswith("torch.") is False for w in entered):
+    if any((name_of(w) or "").startswith("torch.") is False for w in entered):
         return True  # a manager of the project or of a library that is not known
     return any(
         isinstance(f.value, Func)

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
-from preflight.source.trace import Event
+from preflight.source.trace import Event, name_of
 from preflight.source.values import Known, Obj, options_of, settle
 from preflight.vocabulary.finding import Finding
 
@@ -132,7 +132,7 @@ def check(context: Context) -> Iterator[Finding]:
     if policy is not None and not (isinstance(settle(policy), Known) and context.value(policy) is None):
         return
     strategy = settle(event.argument(2, "sharding_strategy") or Known(None))
-    if not isinstance(strategy, Known) and not getattr(strategy, "name", "").endswith(("FULL_SHARD", "HYBRID_SHARD")):
+    if not isinstance(strategy, Known) and not (name_of(strategy) or "").endswith(("FULL_SHARD", "HYBRID_SHARD")):
         return
     name = event.name.rpartition(".")[2]
     yield context.finding(

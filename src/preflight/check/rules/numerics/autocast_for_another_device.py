@@ -28,7 +28,7 @@ from preflight.check.queries.parameters import parts_of
 from preflight.check.queries.precision import AUTOCASTS, device_of, regions
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.torch import wrapped
-from preflight.source.trace import Event
+from preflight.source.trace import Event, name_of
 from preflight.source.training import loss_of
 from preflight.source.values import Choice, Known, Obj, Phi, Value, settle
 from preflight.vocabulary.finding import Finding
@@ -229,9 +229,6 @@ def _place(moves: list[_Move], receiver: Value | None) -> str | None:
             kind = device_of(value)
             if kind is not None:
                 found = kind
-            elif (
-                not getattr(settle(value), "name", "").startswith("torch.")
-                or getattr(settle(value), "name", "") == "torch.device"
-            ):
+            elif not (name := name_of(settle(value)) or "").startswith("torch.") or name == "torch.device":
                 return None
     return found
