@@ -109,6 +109,22 @@ for x, y in batches:
 GOOD = (
     """
 import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(), torch.nn.Linear(8, 2))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+labelled, bare = DataLoader(first, batch_size=8, shuffle=True), DataLoader(second, batch_size=8, shuffle=True)
+for (x, y), (z,) in zip(labelled, bare):
+    known, unknown = net(x), net(z)
+    optimizer.zero_grad()
+    entropy = F.cross_entropy(unknown, unknown.softmax(-1))
+    loss = F.cross_entropy(known, y)
+    print(entropy.item())
+    loss.backward()
+    optimizer.step()
+""",
+    """
+import torch
 from torch import nn
 class Body(nn.Module):
     def __init__(self):
@@ -263,8 +279,9 @@ def _evaluated(context: Context, model: Obj, loop: TrainingLoop) -> Event | None
             or event.context.shadow
             or event.number < training[0].number
             or _unused(context, event)
+            or (event.context.loops()[:1] == [loop.frame] and not grad_off(event.context))
         ):
-            continue
+            continue  # a pass of the training itself, of which the loss may make no use
         sources = _sources(context, event)
         other_data = bool(sources) and not any(id(s) in used for s in sources)
         if not other_data and not (grad_off(event.context) and _companion_in_eval(context, model, event)):

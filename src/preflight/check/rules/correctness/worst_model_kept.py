@@ -28,7 +28,7 @@ from preflight.check.queries.metrics import rises_with_matches
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, provenance
-from preflight.source.values import Known, Obj, Unknown, Value, options_of, settle
+from preflight.source.values import Dict, Known, Obj, Unknown, Value, options_of, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -90,6 +90,31 @@ for epoch in range(10):
 )
 
 GOOD = (
+    """
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+train, held_out = DataLoader(first, batch_size=8, shuffle=True), DataLoader(second, batch_size=8)
+def validate():
+    losses = []
+    for x, y in held_out:
+        losses.append(F.cross_entropy(net(x), y).item())
+    metrics = scores_of(net)
+    metrics["loss"] = sum(losses) / len(losses)
+    return metrics["precision"], metrics["distance"]
+best, nearest = validate()
+for epoch in range(10):
+    for x, y in train:
+        optimizer.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+    precision, distance = validate()
+    if precision > best:
+        best = precision
+        torch.save(net.state_dict(), "best.pt")
+""",
     """
 import torch
 from torch import nn
@@ -217,7 +242,8 @@ def _first(value: Value) -> float | None:
 def _is_loss(value: Value) -> bool:
     """Whether a number is a loss, or a sum or mean of losses: nothing turns its sign."""
     found = False
-    for part in provenance(value, 200):
+    # Of a table of metrics, one loss says nothing about the others.
+    for part in provenance(value, 200, ends=lambda one: isinstance(one, Dict)):
         if isinstance(part, Obj) and part.kind == "op" and part.name not in ("+", "/", "*", "//"):
             return False
         if isinstance(part, Obj) and is_loss(part) is not None:

@@ -20,6 +20,7 @@ When the other ranks meet it with the same collective elsewhere, in a way that t
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -89,6 +90,18 @@ data = prepare()
 )
 
 GOOD = (
+    """
+import torch.distributed as dist
+_GROUP = None
+def data_group():
+    return _GROUP
+def write(text):
+    if dist.get_rank() % 8 == 0:
+        dist.barrier(group=data_group())
+        open("out", "w").write(text)
+dist.init_process_group("nccl")
+write("done")
+""",
     """
 import argparse, torch
 import torch.distributed as dist
@@ -234,4 +247,8 @@ def _whole_group(context: Context, event: Event) -> bool:
     if roles is not None:
         return context.roles.of(event.receiver) in roles
     group = event.kwargs.get("group")
-    return group is None or (isinstance(settle(group), Known) and context.value(group) is None)
+    if group is None:
+        return True
+    # A function that hands out a group may begin with None, until another one has made it.
+    written = next((k.value for k in getattr(event.node, "keywords", ()) if k.arg == "group"), None)
+    return isinstance(settle(group), Known) and context.value(group) is None and not isinstance(written, ast.Call)

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, parents_of
-from preflight.source.values import Known, Obj, Value, settle
+from preflight.source.values import Dict, Known, Obj, Value, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -106,8 +106,10 @@ def _texts(value: Value, limit: int = 60) -> Iterator[Value]:
     while queue and len(seen) < limit:
         current = queue.pop(0)
         yield current
-        if isinstance(current, Obj) and current.kind != "op" and current.name not in _TEXT:
-            continue
+        if isinstance(current, Dict) or (
+            isinstance(current, Obj) and current.kind != "op" and current.name not in _TEXT
+        ):
+            continue  # of a table of settings, one entry says nothing about the others
         for parent in parents_of(current):
             if id(parent) not in seen:
                 seen.add(id(parent))
