@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from preflight.investigate.case.case import Event
 from preflight.investigate.culprit.exit_code import crashed_alike
 from preflight.investigate.culprit.groups import groups_of
-from preflight.investigate.culprit.vote import TOO_MUCH, Scene, Vote, before, best_roots, compares
+from preflight.investigate.culprit.vote import TOO_MUCH, Scene, Vote, before, best_roots, compares, of_its_own_loader
 
 EARLIEST = 32
 
@@ -36,7 +36,20 @@ def votes(scene: Scene) -> Iterator[Vote]:
     if not best:
         yield from _cut_off(scene)
         yield from _of_a_node(scene)
-    yield from _victims(scene, set(best))
+    loaders = _of_loaders(scene, set(best))
+    for rank, event in loaders.items():
+        yield Vote(kind="exception", rank=rank, text=f"fails for its own loader: {event.title}",
+                   quotes=(case.quote(event.hit),))  # fmt: skip
+    yield from _victims(scene, {*best, *loaders})
+
+
+def _of_loaders(scene: Scene, named: set[int]) -> dict[int, Event]:
+    """Return the ranks that name no cause and whose own loader failed them."""
+    found: dict[int, Event] = {}
+    for event in scene.failing:
+        if event.rank is not None and event.rank not in named and of_its_own_loader(event):
+            found.setdefault(event.rank, event)
+    return found
 
 
 def _first(scene: Scene, named: list[Event]) -> Iterator[Vote]:

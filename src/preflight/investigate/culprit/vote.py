@@ -74,7 +74,12 @@ def is_wait(event: Event) -> bool:
 
 def tells_of_others(event: Event) -> bool:
     """Return whether an event tells of others: who keeps the store says so of those who did not come, and gives up for them."""
-    return event.role == "cascade" or event.id == STORE_WAITS
+    return (event.role == "cascade" and not of_its_own_loader(event)) or event.id == STORE_WAITS
+
+
+def of_its_own_loader(event: Event) -> bool:
+    """Return whether an event is what came of a loader worker: one does not know why it ended, and it is that of no other rank."""
+    return event.role == "cascade" and event.category == "data"
 
 
 def speaks_for_itself(event: Event) -> bool:

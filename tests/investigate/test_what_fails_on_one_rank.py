@@ -1,0 +1,67 @@
+"""Who began it where what failed belongs to one rank alone, and what it prints says little of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from preflight.investigate.diagnose import diagnose
+from preflight.vocabulary.incident import Incident
+
+Investigated = Callable[..., Incident]
+
+
+@pytest.fixture
+def incident_of(tmp_path: Path) -> Investigated:
+    def investigated(**texts: str) -> Incident:
+        for name, text in texts.items():
+            path = tmp_path.joinpath(*name.split("__")).with_suffix(".log")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return diagnose([str(tmp_path)]).incident
+
+    return investigated
+
+
+def labelled(rank: int, *lines: str) -> str:
+    return "".join(f"[rank{rank}]: {line}\n" for line in lines)
+
+
+def lost_worker(rank: int, pid: int = 4400) -> str:
+    return labelled(
+        rank,
+        "Traceback (most recent call last):",
+        '  File "/job/train.py", line 61, in main',
+        "    for batch in loader:",
+        f"RuntimeError: DataLoader worker (pid(s) {pid}) exited unexpectedly",
+    )
+
+
+CLOSED = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.5]:4411"
+
+
+def closed(rank: int) -> str:
+    return labelled(
+        rank,
+        "Traceback (most recent call last):",
+        '  File "/job/train.py", line 70, in main',
+        "    loss.backward()",
+        CLOSED,
+    )
+
+
+class TestWhoseLoaderWorkerEnded:
+    def test_a_loader_worker_is_its_own_and_tells_of_no_other_rank(self, incident_of: Investigated) -> None:
+        found = incident_of(job=closed(0) + lost_worker(2) + closed(1) + closed(3))
+        assert found.culprit.ranks == (2,)
+
+    def test_where_all_lost_theirs_it_is_none_in_particular(self, incident_of: Investigated) -> None:
+        found = incident_of(job="".join(lost_worker(rank, 4400 + rank) for rank in range(4)))
+        assert found.culprit.ranks == ()
+
+    def test_a_rank_that_names_a_cause_is_not_behind_one_whose_worker_ended(self, incident_of: Investigated) -> None:
+        full = labelled(1, "OSError: [Errno 28] No space left on device: '/scratch/cache'")
+        found = incident_of(job=closed(0) + full + lost_worker(2) + closed(3))
+        assert 1 in found.culprit.ranks
