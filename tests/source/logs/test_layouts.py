@@ -52,6 +52,13 @@ LAYOUTS: dict[str, tuple[dict[str, str], Who]] = {
     "srun's label": ({"slurm-12345.out": _interleaved("{}: ")}, Who(3)),
     "srun's padded label": ({"slurm-12345.out": _interleaved("{:>2}: ")}, Who(3)),
     "mpirun's tag": ({"mpi.log": _interleaved("[1,{}]<stderr>:")}, Who(3)),
+    "the tag of Open MPI 5": ({"mpi.log": _interleaved("[prterun-gpu-n01-40417@1,{}]<stderr>: ")}, Who(3)),
+    "the tag of Open MPI 5 with hosts": (
+        {"mpi.log": _interleaved("[1,{0}][gpu-n01:4040{0}]<stderr>: ")},
+        Who(3, "gpu-n01", pid=40403),
+    ),
+    "the tag of Open MPI 5 without them": ({"mpi.log": _interleaved("[1,{}][unknown:unknown]<stderr>: ")}, Who(3)),
+    "something before torch's own label": ({"job.log": _interleaved("<job-17/{0}> [rank{0}]: ")}, Who(3)),
     "horovod's tag": ({"hvd.log": _interleaved("[{}]<stderr>:")}, Who(3)),
     "Rank in brackets behind time and level": (
         {"ds.log": _interleaved("[2024-01-01 12:00:00,123] [INFO] [engine.py:88:step] [Rank {}] ")},

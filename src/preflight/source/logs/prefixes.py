@@ -33,7 +33,9 @@ _TOKENS = re.compile(
             r"\[(?i:rank)[ :_=-]{0,2}(?P<rank>\d{1,7})(?:/\d+)?\]:?",
             r"\((?i:rank)[ :_=]{0,2}(?P<rank_round>\d{1,7})(?:/\d+)?\):?",
             r"(?i:rank)[ _#]?(?P<rank_bare>\d{1,7})(?:/\d+)?\s?(?:[:|\]>](?!\d)|\s-\s)",
-            r"\[\d+,(?P<rank_mpi>\d{1,7})\]<std(?:out|err|diag)>:?",
+            # Open MPI names the job by its number, from its fifth series on also by the session that started it
+            r"\[(?:prte[\w.-]{0,100}@)?\d+,(?P<rank_mpi>\d{1,7})\]"
+            r"(?:\[(?:unknown:unknown|(?P<node_mpi>[\w.-]{1,100}):(?P<pid_mpi>\d{1,10}))\])?<std(?:out|err|diag)>:?",
             r"\[(?P<rank_horovod>\d{1,7})\]<std(?:out|err)>:?",
             # what torch_xla prints above the traceback of a process: the ordinal of its device is its rank
             r"Exception in device=TPU:(?P<rank_xla>\d{1,7}): (?=[A-Za-z_])",
@@ -75,6 +77,8 @@ _TOKENS = re.compile(
             r"(?:root|__main__)\b",
             r"what\(\):",
             r"[A-Za-z_][\w.]{0,60}(?= - (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b)",
+            # whatever stands alone before the label that torch itself puts before what an exception says
+            r"\S{1,100} (?=\[rank\d{1,7}\]:(?:\s|$))",
         )
     )
 )
@@ -257,7 +261,7 @@ def _token(text: str, start: int, taken: _Taken, style: LineStyle) -> int:
     elif kind in ("local", "local_role", "local_bare"):
         _local(match, kind, taken)
     else:
-        for name in ("rank_engine", "rank_actor"):
+        for name in ("rank_engine", "rank_actor", "rank_mpi"):
             if match[name] is not None and taken.rank is None and not _LATER_STAGE.search(match[0]):
                 taken.rank = int(match[name])
         _process(match, taken)

@@ -15,7 +15,9 @@ from preflight.source.logs.wrapped import unwrapped
 from preflight.vocabulary.log import LogFile, Spoke, Who
 
 _KNOWN = re.compile(rb"\n\[(?:rank|default|Rank |rank: |gpu|worker)(?=\d)")
-_OTHER = re.compile(rb"\[(?=[Rr0-9p])(?:[Rr]ank[ :_]{0,2}\d+\]|\d+,\d+\]<std|\d+\]<std|pod/|\d+\]:)")
+_OTHER = re.compile(
+    rb"\[(?=[Rr0-9p])(?:[Rr]ank[ :_]{0,2}\d+\]|(?:prte[\w.-]{0,100}@)?\d+,\d+\](?:\[[\w.:-]{1,120}\])?<std|\d+\]<std|pod/|\d+\]:)"
+)
 _WORKER = re.compile(rb"\n\((?:[A-Za-z_]\w{0,40}[ _])?(?:TP|rank=)\d")
 """Apart from the others: a search for one fixed beginning is many times faster than one for either of two."""
 _WRAPPED = re.compile(

@@ -15,9 +15,11 @@ _HOST = re.compile(r"((?=[\w.-]*\d)[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ?(?
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 """An address at the beginning of most lines is a label, whatever follows it."""
 _OWN = re.compile(
-    rb"[\[(](?:[A-Za-z_]{1,20}[ :_]{0,2}\d{1,7}(?:[/|]\d+)?[\])]|\d+,\d+\]<std|\d+\](?:<std|:)|[Rr]ank|[A-Za-z_]{1,20}\d{1,7}\])"
+    rb"[\[(](?:[A-Za-z_]{1,20}[ :_]{0,2}\d{1,7}(?:[/|]\d+)?[\])]|(?:prte[\w.-]{0,100}@)?\d+,\d+\](?:\[[\w.:-]{1,120}\])?<std|\d+\](?:<std|:)|[Rr]ank|[A-Za-z_]{1,20}\d{1,7}\])"
 )
-_RANKED = re.compile(rb"(?i:[\[(]|^|\n)(?i:local[ _]?)?(?i:rank)[ :_=-]{0,2}\d|\[default\d+\]:|\[\d+,\d+\]<std")
+_RANKED = re.compile(
+    rb"(?i:[\[(]|^|\n)(?i:local[ _]?)?(?i:rank)[ :_=-]{0,2}\d|\[default\d+\]:|\[\d+,\d+\]<std|@\d+,\d+\]<std"
+)
 _OWN_HOLD = (b"0]", b"0)", b"[rank", b"[Rank", b"(rank", b"(Rank", b"\nrank", b"\nRank")
 """One of these is in what these expressions find, when every digit is made a nought."""
 _NOUGHTS = bytes.maketrans(b"123456789", b"000000000")

@@ -21,7 +21,7 @@ _OF_A_PROCESS = ("local_rank", "world_size", "node", "nodename", "node_name", "h
 """Beside one of these a rank is that of the writer wherever it stands; behind the message alone it may be that of what is told
 of: a hit of a search, a low-rank adapter."""
 _LABEL = re.compile(
-    r"(?:[\w.-]{1,60}: )?(?:\[[A-Za-z_]{0,20}\d{1,7}(?:\|\d+)?\]:|\[\d+,\d+\]<std\w+>:|\d{1,7}: ?|[A-Za-z][\w.-]{0,60}[-_]\d{1,7} +\| )(?=\{\")"
+    r"(?:[\w.-]{1,60}: )?(?:\[[A-Za-z_]{0,20}\d{1,7}(?:\|\d+)?\]:|\[(?:prte[\w.-]{0,100}@)?\d+,\d+\](?:\[[\w.:-]{1,120}\])?<std\w+>: ?|\d{1,7}: ?|[A-Za-z][\w.-]{0,60}[-_]\d{1,7} +\| )(?=\{\")"
 )
 """A rank, a place, a task or a container, as launchers put them before each line."""
 _LATEST = 100
