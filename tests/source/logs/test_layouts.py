@@ -58,6 +58,14 @@ LAYOUTS: dict[str, tuple[dict[str, str], Who]] = {
         Who(3, "gpu-n01", pid=40403),
     ),
     "the tag of Open MPI 5 without them": ({"mpi.log": _interleaved("[1,{}][unknown:unknown]<stderr>: ")}, Who(3)),
+    "syslog in its newer form": (
+        {"t.log": _interleaved("<134>1 2026-11-28T00:21:0{0}.120Z gpu-n0{0} trainer 900{0} - - ")},
+        Who(None, "gpu-n03", pid=9003),
+    ),
+    "syslog in its newer form with more": (
+        {"t.log": _interleaved('<14>1 2026-11-28T00:21:01Z gpu-n01 job[7] - out [meta seq="{0}"] [rank{0}]: ')},
+        Who(3, "gpu-n01"),
+    ),
     "something before torch's own label": ({"job.log": _interleaved("<job-17/{0}> [rank{0}]: ")}, Who(3)),
     "horovod's tag": ({"hvd.log": _interleaved("[{}]<stderr>:")}, Who(3)),
     "Rank in brackets behind time and level": (

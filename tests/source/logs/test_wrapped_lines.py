@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -116,3 +117,29 @@ def test_a_rank_behind_the_message_alone_is_not_that_of_the_writer(line: str, ra
     text = unwrapped(line)
     assert head_of(text).who.rank == rank
     assert rank is not None or "rank=" in text
+
+
+class TestTheJournalInJSON:
+    ENTRY: ClassVar[dict[str, str]] = {
+        "__CURSOR": "s=1f;i=2a",
+        "__REALTIME_TIMESTAMP": "1795825303212628",
+        "_HOSTNAME": "cn07",
+        "_PID": "4411",
+        "SYSLOG_IDENTIFIER": "torchrun",
+        "MESSAGE": "[rank3]: ValueError: bad label",
+    }
+
+    def test_the_host_the_process_and_the_time_are_read(self) -> None:
+        head = head_of(text := unwrapped(json.dumps(self.ENTRY)))
+        assert (head.who.node, head.who.pid, head.who.rank) == ("cn07", 4411, 3)
+        assert head.stamp is not None
+        assert head.stamp.seconds == pytest.approx(1795825303.212628)
+        assert text[head.end :] == "ValueError: bad label"
+
+    def test_what_it_writes_as_bytes_is_text(self) -> None:
+        text = unwrapped(json.dumps({**self.ENTRY, "MESSAGE": list(b"\x1b[31mboom\x1b[0m")}))
+        assert text.endswith("boom")
+
+    def test_an_entry_without_a_message_stays(self) -> None:
+        text = json.dumps({**self.ENTRY, "MESSAGE": None})
+        assert unwrapped(text) == text

@@ -74,6 +74,8 @@ _TOKENS = re.compile(
             r"\[[A-Za-z_][\w.]{0,80}:\d{2,6}\](?= \[(?:PID|(?i:rank))[ :_=]{0,2}\d)",
             r"\[(?:NeMo|titan|rank_zero|root|trainer|Trainer|PyTorch|__main__)\b\]?(?: (?P<nemo>[IWED])\b)?",
             r"std(?:out|err) [FP](?= )",
+            # the priority and the version of a line of syslog in its newer form
+            r"<\d{1,3}>1(?= \d{4}-\d\d-)",
             r"(?:root|__main__)\b",
             r"what\(\):",
             r"[A-Za-z_][\w.]{0,60}(?= - (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b)",
@@ -93,6 +95,10 @@ POD = re.compile(
     r"((?:[a-z0-9]+-)+(?:worker|master|launcher|node|head|ps|trainer|server|replica)s?(?:-\d{1,5}){1,2}) ([a-z0-9][a-z0-9-]*) "
 )
 _SYSLOG_HOST = re.compile(r" ([\w.-]+) ([\w./() -]{1,40}?)(?:\[(\d+)\])?: ")
+_SYSLOG_NEW = re.compile(
+    r" (?:-|([\w.:-]{1,255})) \S{1,48} (?:-|(\d{1,10})|\S{1,128}) \S{1,32} (?:-|(?:\[[^\]]*\])+)(?= |$)"
+)
+"""The host, the process and the rest of the head of a line of syslog in its newer form (RFC 5424), behind its time."""
 _GLOG_PID = re.compile(r"\s+(\d{1,18})\s+(?=[\w./<>-]+:\d+\])")
 _TIME_BEGINS = frozenset("0123456789[IWEFDVCJMASONT")
 _LEVELS = {"W": "WARNING", "E": "ERROR", "F": "FATAL", "C": "CRITICAL", "I": "INFO", "V": "DEBUG", "D": "DEBUG"}
@@ -220,6 +226,11 @@ def _time(text: str, start: int, taken: _Taken) -> int:
             if len(pid[1]) < 9 and taken.pid is None:  # a longer one is the thread
                 taken.pid = int(pid[1])
             end = pid.end()
+    elif text[start - 3 : start] == ">1 " and (head := _SYSLOG_NEW.match(text, end)):
+        taken.node = taken.node or head[1]
+        if head[2] and taken.pid is None:
+            taken.pid = int(head[2])
+        end = head.end()
     elif stamp.form in ("syslog", "iso") and text[end : end + 1] == " ":
         host = _SYSLOG_HOST.match(text, end)
         if host and (stamp.form == "syslog" or host[3] or host[2] == "kernel"):

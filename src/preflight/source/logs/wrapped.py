@@ -10,7 +10,7 @@ import msgspec
 from preflight.source.logs.prefixes import plain
 
 _WRAPPED = re.compile(
-    r'^\{"(?:log|message|msg|time|timestamp|ts|level|stream|severity|asctime|@timestamp|text|event|rank)":'
+    r'^\{"(?:log|message|msg|time|timestamp|ts|level|stream|severity|asctime|@timestamp|text|event|rank|MESSAGE|_+[A-Z][A-Z_]*|(?:SYSLOG|CODE)_[A-Z_]+|PRIORITY)":'
 )
 _PAIRED = re.compile(r"(?:time|timestamp|ts|t|level|lvl|severity)=\S")
 _PAIR = re.compile(r'(?:^|(?<= ))([A-Za-z_@][\w.@-]{0,40})=("(?:[^"\\]|\\.)*"|[^\s"]\S*)')
@@ -25,11 +25,15 @@ _LABEL = re.compile(
 )
 """A rank, a place, a task or a container, as launchers put them before each line."""
 _LATEST = 100
-_MESSAGE = ("log", "message", "msg", "text", "event")
+_MESSAGE = ("log", "message", "msg", "text", "event", "MESSAGE")
 _RAISED = ("exc", "exc_info", "exception", "traceback", "stack_trace", "stack_info", "error.stack_trace")
 """Where loggers put the traceback of an exception."""
 _WHEN = ("time", "timestamp", "ts", "t", "@timestamp", "asctime")
-_NODE = ("node", "nodeName", "node_name", "nodename", "hostname", "host")
+_NODE = ("node", "nodeName", "node_name", "nodename", "hostname", "host", "_HOSTNAME")
+_JOURNAL_TIME = ("_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP")
+"""Millionths of seconds, as letters."""
+_JOURNAL_PID = "_PID"
+
 _HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,100}")
 _WITHIN = 4
 """So deep an event may lie in what a logger says of it."""
@@ -43,7 +47,7 @@ def unwrapped(text: str) -> str:
     if text[:2] != '{"' and '{"' in text[:_LATEST]:
         label = _LABEL.match(text)
         return label[0] + unwrapped(text[label.end() :]) if label else text
-    found = _fields(text)
+    found = _of_journal(_fields(text))
     if not found:
         return text
     message = next((found[key] for key in _MESSAGE if isinstance(found.get(key), str)), None)
@@ -86,6 +90,20 @@ def _fields(text: str) -> dict[str, Any]:
         said = min(order.index(key) for key in _SAID if key in pairs)
         pairs = {key: value for at, (key, value) in enumerate(pairs.items()) if at < said or key not in _RANK}
     return pairs
+
+
+def _of_journal(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an entry of the journal of systemd as those of a logger; any others as they are."""
+    if "MESSAGE" not in found:
+        return found
+    said = found["MESSAGE"]
+    if isinstance(said, list):  # what is no UTF-8, or bears colours, is written as bytes
+        said = bytes(one for one in said if isinstance(one, int) and 0 <= one < 256).decode("utf-8", "replace")
+    pid = found.get(_JOURNAL_PID)
+    before = f"[pid {pid}] " if isinstance(pid, str) and pid.isdecimal() else ""
+    stamp = next((found[key] for key in _JOURNAL_TIME if str(found.get(key, "")).isdecimal()), None)
+    when = {} if stamp is None else {"time": f"{int(stamp) / 1e6:.6f}"}
+    return {**found, **when, "MESSAGE": f"{before}{said}"} if isinstance(said, str) else found
 
 
 def _rest(text: str, found: dict[str, Any]) -> str:
