@@ -65,3 +65,44 @@ class TestWhoseLoaderWorkerEnded:
         full = labelled(1, "OSError: [Errno 28] No space left on device: '/scratch/cache'")
         found = incident_of(job=closed(0) + full + lost_worker(2) + closed(3))
         assert 1 in found.culprit.ranks
+
+
+class TestWhoAnswersInAWatchedBarrier:
+    GAVE_UP = "RuntimeError: Rank {} failed to pass monitoredBarrier in 5000 ms"
+    LOST = (
+        "RuntimeError: Rank {} successfully reached monitoredBarrier, but received errors while waiting for send/recv "
+        "from rank 0. Please check rank 0 logs for faulty rank."
+    )
+
+    def test_it_gave_up_for_the_one_it_names(self, incident_of: Investigated) -> None:
+        lost = {f"rank_{rank}": labelled(rank, self.LOST.format(rank)) for rank in (1, 2, 3, 4)}
+        late = labelled(5, CLOSED)
+        found = incident_of(rank_0=labelled(0, self.GAVE_UP.format(5)), rank_5=late, **lost)
+        assert found.culprit.ranks == (5,)
+
+    def test_where_it_names_none_it_is_the_one_that_is_gone(self, incident_of: Investigated) -> None:
+        lost = {f"rank_{rank}": labelled(rank, self.LOST.format(rank)) for rank in (1, 2, 3)}
+        found = incident_of(rank_0="step 5 loss 2.1\n", **lost)
+        assert found.culprit.ranks == (0,)
+
+
+class TestWhatIsNumberedLikeItsRank:
+    """A label before each line, and of most of them it is known which rank it is."""
+
+    @staticmethod
+    def lines(label: str, rank: int, *lines: str) -> str:
+        return "".join(f"{label}: {line}\n" for line in ("step 4 loss 2.1", "step 5 loss 2.0", *lines)) + "".join(
+            f"{label}: [rank{rank}]: {line}\n" for line in (CLOSED,) if not lines
+        )
+
+    ABORTED = ("terminate called after throwing an instance of 'gloo::EnforceNotMet'", "  what():  bad tensor")
+
+    def test_what_is_left_bears_its_number(self, incident_of: Investigated) -> None:
+        told = [self.lines(f"gpu{rank}", rank) for rank in (0, 1, 3)]
+        found = incident_of(job=self.lines("gpu2", 2, *self.ABORTED) + "".join(told))
+        assert found.ranks_seen == (0, 1, 2, 3)
+
+    def test_not_where_others_bear_other_numbers(self, incident_of: Investigated) -> None:
+        told = [self.lines(f"gpu{3 - rank}", rank) for rank in (0, 1, 3)]
+        found = incident_of(job=self.lines("gpu1", 2, *self.ABORTED) + "".join(told))
+        assert 2 not in found.ranks_seen

@@ -11,6 +11,9 @@ from preflight.vocabulary.log import Reading, Who
 
 _AGENT = re.compile(r"\[?[WE]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) (?:\S*/)?torch/distributed/elastic/")
 _POD = re.compile(r"((?:[a-z0-9]+-)+)(\d{1,5})")
+_NUMBERED = re.compile(r"(.*?[A-Za-z][_.-]?)(\d{1,5})")
+# So many have to say their rank before the number of what speaks is taken for that of another.
+_ENOUGH = 2
 # More ranks than that are not listed when only their number is known.
 MOST_RANKS = 65_536
 
@@ -42,6 +45,7 @@ class People:
         self._continue_places({local for node, local in told if node is None and local is not None})
         self._number_one_agent(reading)
         self._number_pods()
+        self._number_like_others()
         self._number_the_one_left(reading)
         workers = self._workers_of_one_agent(reading)
         self.world = reading.world_size
@@ -172,6 +176,25 @@ class People:
         for rank, node in enumerate(ordered):
             self.by_node[node] = rank
             self._learn(Who(rank, node))
+
+    def _number_like_others(self) -> None:
+        """Take the number of what speaks for its rank where that is so of all others that tell theirs, and one alone is left."""
+        numbers: dict[int, str] = {}
+        stems: set[str] = set()
+        for node in self.nodes:
+            found = _NUMBERED.fullmatch(node)
+            if found is None:
+                return
+            stems.add(found[1])
+            numbers[int(found[2])] = node
+        alone = len(numbers) == len(self.nodes) and len(stems) == 1 and set(numbers) == set(range(len(numbers)))
+        left = set(numbers) - self.seen
+        if not alone or len(left) != 1 or len(self.seen) < _ENOUGH:
+            return
+        if all(rank in numbers and self.node_of.get(rank) == numbers[rank] for rank in self.seen):
+            rank = left.pop()
+            self.by_node[numbers[rank]] = rank
+            self._learn(Who(rank, numbers[rank]))
 
     def _fill_nodes(self, bases: dict[str, set[int]]) -> None:
         """Say how many ranks a node has, and give ranks without a node that of the ranks around them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from preflight.investigate.case.case import Event
 from preflight.investigate.culprit.vote import STORE_WAITS, Scene, Vote
@@ -13,8 +13,9 @@ def votes(scene: Scene) -> Iterator[Vote]:
     accusers: dict[int, dict[int | None, Event]] = {}
     kept = _store_waits(scene)
     counting = _counting_too_many(scene)
+    answering = _answering(scene)
     for event in scene.failing:
-        for rank in event.accused:
+        for rank in _handed_on(event, answering):
             if event.rank in counting:
                 continue
             # Who keeps the store and waits in it for those who do not come has not published its own address yet.
@@ -38,6 +39,22 @@ def votes(scene: Scene) -> Iterator[Vote]:
             text=f"is named by {named} as the one that is missing",
             quotes=(scene.case.quote(first.hit),),
         )
+
+
+def _answering(scene: Scene) -> dict[int, tuple[int, ...]]:
+    """Return the ranks that answer the others in a watched barrier, each with those that it says did not come."""
+    return {
+        event.rank: event.accused
+        for event in scene.failing
+        if event.id == "network.monitored-barrier" and event.rank is not None
+    }
+
+
+def _handed_on(event: Event, answering: Mapping[int, tuple[int, ...]]) -> list[int]:
+    """Return whom an event accuses: instead of one that answered in a watched barrier and gave up, those for whom it did."""
+    if event.id != "network.monitored-barrier-peer":
+        return list(event.accused)
+    return list(dict.fromkeys(one for rank in event.accused for one in answering.get(rank, (rank,))))
 
 
 def _counting_too_many(scene: Scene) -> dict[int, Event]:
