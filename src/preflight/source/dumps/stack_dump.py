@@ -35,8 +35,9 @@ _HEADING = re.compile(
     r"(?i)^[\s=#>*\[<-]*(?:(?:stacks?|dump|file|host)\b\W*(?:of\W+)?)?[\w./-]*?rank[ _:=-]{0,2}(\d+)\b[\w\s:/.=\]>*#@<-]*$"
 )
 _LABELLED = re.compile(rb"[\[(][^\])]{1,40}[\])]:? {0,2}\w")
+_OF_PROCESS = re.compile(rb"^(?:Process|PID) \d+: ")
 _STARTS = (
-    re.compile(rb"^(?:Process|PID) \d+: "),
+    _OF_PROCESS,
     re.compile(rb"^Thread (?:0x[0-9A-Fa-f]+|\d+) \((?:idle|active)"),
     re.compile(rb"^(?:Current thread|Thread) 0x[0-9A-Fa-f]+[^\n]*\(most recent call first\)"),
     re.compile(rb"^Traceback for thread \d+ "),
@@ -76,8 +77,12 @@ def looks_like(name: str, head: bytes) -> bool:
         return False
     lines = [line for line in start.split(b"\n", 60)[:60] if line.strip()][:_PREFACE]
     for line in lines:
-        if any(form.match(line) for form in _STARTS):
-            return True
+        form = next((form for form in _STARTS if form.match(line)), None)
+        if form is not None:
+            # launchers made by hand put the same before what a process prints
+            return (
+                form is not _OF_PROCESS or len(lines) == 1 or re.search(rb"\n\s*(?:Thread |Python v)", head) is not None
+            )
         if _LABELLED.match(line):
             return False  # the label of a writer before what it says: a log, and what stands behind it is a part of it
         if not (line[:1] in b"=#*-[(>" or line.startswith(_PREFACES)):
