@@ -10,6 +10,7 @@ from preflight.source.logs import read_logs
 from preflight.source.logs.known_heads import KnownHeads
 from preflight.source.logs.naming import label, named
 from preflight.source.logs.prefixes import head_of
+from preflight.source.logs.styles import style_of
 from preflight.vocabulary.log import Who
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
@@ -83,6 +84,7 @@ LAYOUTS: dict[str, tuple[dict[str, str], Who]] = {
         {"log.txt": FILLER, **_files("log.txt.rank{}", range(1, 4))},
         Who(3),
     ),
+    "several words before torch's own label": ({"job.log": _interleaved("node a, slot {0} >> [rank{0}]: ")}, Who(3)),
     "kubectl --prefix": ({"k.log": _interleaved("[pod/llm-worker-{}/pytorch] ")}, Who(None, "llm-worker-3")),
     "kubectl --prefix with ranks": (
         {"k.log": _interleaved("[pod/llm-worker-0/pytorch] [rank{}]: ")},
@@ -242,3 +244,30 @@ def test_what_a_rank_says_behind_a_bar_is_its_own() -> None:
     line = " 92%|█████[rank1]:[E ProcessGroupNCCL.cpp:523] [Rank 1] Watchdog caught collective operation timeout"
     assert KnownHeads().head_of(line).who == Who(1)
     assert KnownHeads().head_of(" 92%|█████ | 16/17 [00:01<00:01, [rank1] is slow, 1.1it/s]").who == Who()
+
+
+@pytest.mark.parametrize(
+    "label", ["Process {}: ", "12:00:01 gpu {} | ", "learner[{}] ", "llm-task-{} > ", "<worker {}> "]
+)
+def test_a_word_and_a_number_before_each_line_is_a_rank(label: str, tmp_path: Path) -> None:
+    said = [(rank, f"step {step} loss 2.{rank}") for step in range(3) for rank in (1, 0, 0, 2, 3)]
+    said += [(rank, text) for text in (*TRACE.splitlines(),) for rank, text in ((3, text), (1, "waiting"))]
+    (tmp_path / "job.log").write_text("".join(f"{label.format(rank)}{text}\n" for rank, text in said))
+    reading = read_logs([tmp_path / "job.log"])
+    assert {hit.who for hit in reading.hits if hit.signature == "oom.cuda-allocation"} == {Who(3)}
+    assert {one.who.rank for one in reading.spoke} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"worker[{number}] step {number} loss 2.5" for number in range(8)],  # a counter
+        [f"Process {number}: begins" for number in (0, 2, 0, 2, 2, 0)],  # one is missing
+        [f"env 3: reward {number}" for number in range(8)],
+        ["gpu 0 | [rank1]: a", "gpu 1 | [rank0]: b", "gpu 1 | [rank0]: c", "gpu 0 | [rank1]: d"],
+        ["GPU 0: NVIDIA H100 (UUID: GPU-1)", "GPU 1: NVIDIA H100 (UUID: GPU-2)"],
+        ["[rank 0] worker[0] a", "[rank 0] worker[1] b", "[rank 0] worker[1] c", "[rank 0] worker[0] d"],
+    ],
+)
+def test_numbers_of_what_writes_not_are_no_ranks(lines: list[str]) -> None:
+    assert style_of("\n".join([*lines, ""]).encode()) != "numbered"

@@ -42,7 +42,7 @@ class KnownHeads:
     def head_of(self, text: str) -> Head:
         """Take the prefixes off a line from which ``plain`` took the colours."""
         bare = self._bare.get(text[:12])
-        if bare is not None:
+        if bare is not None and "[rank" not in text:
             return bare
         if "%|" in text[:_FARTHEST_BAR] and not self._style and _BAR.match(text):
             return _behind_bar(text)

@@ -11,10 +11,11 @@ from typing import Literal, NamedTuple
 from preflight.source.logs.times import Stamp, stamp_at
 from preflight.vocabulary.log import Who
 
-LineStyle = Literal["", "srun", "hosts", "workers", "tags", "pods", "places"]
+LineStyle = Literal["", "srun", "hosts", "workers", "numbered", "tags", "pods", "places"]
 """What ``3: `` or ``name: `` at the beginning of a line is in this file: nothing in particular, srun's label, a host.
 
 ``workers``: ``[worker 3]`` is a rank, as all of them are there and none is named otherwise.
+``numbered``: ``Process 3:``, ``worker[3]`` and the like before nearly every line are ranks, as all of them are there.
 ``tags``: the rank and a tab, as GNU parallel puts what it started a process with before its lines.
 ``pods``: the names of a pod and of its container, as stern prints them.
 """
@@ -79,8 +80,6 @@ _TOKENS = re.compile(
             r"(?:root|__main__)\b",
             r"what\(\):",
             r"[A-Za-z_][\w.]{0,60}(?= - (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b)",
-            # whatever stands alone before the label that torch itself puts before what an exception says
-            r"\S{1,100} (?=\[rank\d{1,7}\]:(?:\s|$))",
         )
     )
 )
@@ -91,6 +90,14 @@ _HOST = re.compile(r"([A-Za-z0-9](?:[\w.-]*[\w])?): ?(?!\d+:\d+ \[\d+\] )")
 TAG = re.compile(r"-{0,2}(?i:rank)[ _=-]?(\d{1,7})\t")
 PLACE = re.compile(r"\[(\d{1,4})\] ")
 """What Intel's MPI and hand-made launchers put before each line: a rank, or a place where each node has a file of its own."""
+NUMBERED = re.compile(
+    r"[<(\[]?(?:[A-Za-z]{1,20}[ _-])?(?i:worker|trainer|process|proc|gpu|npu|device|task|replica|learner)[ :_=#(\[-]{0,2}"
+    r"(\d{1,4})(?:/\d{1,4})?(?:[\])>]{1,2}:? |[\])>]? ?[:|>\u203a\u00bb](?: |$))"
+)
+"""What hand-made launchers put before each line: a word for a process, and its number."""
+_OF_TORCH = re.compile(r"\[rank(\d{1,7})\]:(?= |$)")
+_FARTHEST_OF_TORCH = 120
+"""The label that torch itself puts before each line of what ends a rank; what stands before it is a launcher's."""
 POD = re.compile(
     r"((?:[a-z0-9]+-)+(?:worker|master|launcher|node|head|ps|trainer|server|replica)s?(?:-\d{1,5}){1,2}) ([a-z0-9][a-z0-9-]*) "
 )
@@ -175,6 +182,10 @@ def head_of(text: str, style: LineStyle = "") -> Head:
         if not end:
             break
         place = end
+    if taken.rank is None and "[rank" in text:
+        label = _OF_TORCH.search(text, place, _FARTHEST_OF_TORCH)
+        if label is not None:
+            taken.rank, place = int(label[1]), label.end()
     between = _BETWEEN.match(text, place) if place else None
     return taken.head(min(between.end(), len(text)) if between else place)
 
@@ -244,6 +255,9 @@ def _time(text: str, start: int, taken: _Taken) -> int:
 
 
 def _token(text: str, start: int, taken: _Taken, style: LineStyle) -> int:
+    if style == "numbered" and taken.rank is None and (label := NUMBERED.match(text, start)):
+        taken.rank = int(label[1])
+        return label.end()
     match = _TOKENS.match(text, start, start + FARTHEST)
     if match is None:
         return 0

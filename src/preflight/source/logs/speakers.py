@@ -26,7 +26,7 @@ _WRAPPED = re.compile(
 """What a logger wrapped in JSON, or in pairs of names and values, with the rank among them."""
 _PIPED = re.compile(rb"\n[A-Za-z][\w.-]{0,60}[-_]\d{1,7} +\| ")
 """The name of a container with its number, as docker compose puts it before each line."""
-_ON_EVERY_LINE = ("tags", "pods", "places")
+_ON_EVERY_LINE = ("tags", "pods", "places", "numbered")
 """The styles of files in which every line bears a label."""
 _END_OF_LINE = re.compile(rb"\n")
 _LATEST = 80

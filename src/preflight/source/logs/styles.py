@@ -7,7 +7,8 @@ import itertools
 import re
 
 from preflight.source.logs.pages import decoded
-from preflight.source.logs.prefixes import PLACE, POD, TAG, LineStyle, head_of, plain
+from preflight.source.logs.prefixes import NUMBERED, PLACE, POD, TAG, LineStyle, head_of, plain
+from preflight.vocabulary.log import Who
 
 _SRUN = re.compile(r"\s*(?!\d{1,2}:\d\d:\d\d(?!:))(\d{1,7}): ?")
 _HOST = re.compile(r"((?=[\w.-]*\d)[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ?(?!\d+:\d+ \[\d+\] )")
@@ -27,6 +28,7 @@ _BARE = re.compile(rb"\n[Rr]ank")
 """What a line that says who wrote it holds near its beginning."""
 _WORKER = re.compile(rb"\[(?:[Ww]orker|WORKER|[Tt]rainer|TRAINER)[ :_=#-](\d{1,4})\]")
 _LOOKED_AT = 3 << 12
+_OF_TORCH = re.compile(r"\[rank(\d{1,7})\]:")
 _MOST_TRIES = 50
 _MOST_LINES = 160
 _SHARE = 0.8
@@ -66,7 +68,33 @@ def style_of(sample: bytes) -> LineStyle:
         return "places"
     if _bear(lines, POD) and len({match[2] for line in lines if (match := POD.match(line))}) <= _MOST_CONTAINERS:
         return "pods"
+    if _numbered(lines):
+        return "numbered"
     return "workers" if _workers_are_ranks(sample) else ""
+
+
+def _numbered(lines: list[str]) -> bool:
+    """Whether nearly all lines begin with a word for a process and its number, of which none is missing, and none says otherwise.
+
+    Who writes speaks now and then twice on end; what counts does not. A rank that torch itself names must be the same.
+    """
+    labels: list[int] = []
+    for line in lines:
+        head = head_of(line)
+        own = _OF_TORCH.search(line)
+        start = head.end if own is None else head_of(line[: own.start()]).end
+        label = NUMBERED.match(line, start)
+        if label is None:
+            continue
+        if (head.who != Who() and own is None) or (own is not None and int(own[1]) != int(label[1])):
+            return False
+        labels.append(int(label[1]))
+    if len(labels) < _SHARE * len(lines):
+        return False
+    changes = [(one, other) for one, other in itertools.pairwise(labels) if one != other]
+    often = min((labels.count(one) for one in set(labels)), default=0)
+    everyone = len(set(labels)) > 1 and set(labels) == set(range(max(labels) + 1))
+    return everyone and often > 1 and 0 < len(changes) < len(labels) - 1
 
 
 def _bear(lines: list[str], label: re.Pattern[str]) -> bool:
