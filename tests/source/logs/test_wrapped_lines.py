@@ -119,6 +119,37 @@ def test_a_rank_behind_the_message_alone_is_not_that_of_the_writer(line: str, ra
     assert rank is not None or "rank=" in text
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {
+            "ts": "2026-11-28T00:15:08Z",
+            "level": "info",
+            "rank": 2,
+            "msg": "train",
+            "step": 7,
+            "loss": 2.5,
+            "data_ms": 12,
+        },
+        {
+            "time": "2026-11-28T00:15:08Z",
+            "rank": 2,
+            "message": "train",
+            "metrics": {"step": 7, "loss": 2.5, "data_ms": 12},
+        },
+    ],
+)
+def test_the_numbers_of_a_step_beside_its_message_are_read(row: dict[str, object], tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text("".join(json.dumps({**row, "rank": rank}) + "\n" for rank in (0, 1, 2)))
+    reading = read_logs([tmp_path])
+    assert [(one.who.rank, one.step, one.values["loss"]) for one in reading.steps] == [(r, 7, 2.5) for r in (0, 1, 2)]
+    assert {one.values["data_seconds"] for one in reading.steps} == {0.012}
+
+
+def test_numbers_beside_a_message_that_are_of_no_step_stay_away() -> None:
+    assert unwrapped('{"msg": "listening", "port": 29500, "level": "info"}') == "INFO listening"
+
+
 class TestTheJournalInJSON:
     ENTRY: ClassVar[dict[str, str]] = {
         "__CURSOR": "s=1f;i=2a",

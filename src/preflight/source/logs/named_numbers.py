@@ -66,7 +66,10 @@ _NAMES = {
 }  # fmt: skip
 _NORMAL = {alias: name for name, aliases in _NAMES.items() for alias in aliases.replace("_", "-").split()}
 _SECONDS = {name for name in _NAMES if name.endswith("seconds")}
-_PER = {"ms": 1e-3, "us": 1e-6, "s": 1.0, "sec": 1.0, "secs": 1.0, "min": 60.0}
+_PER = {"ms": 1e-3, "us": 1e-6, "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "min": 60.0}
+_TIMED = re.compile(r"(.+)-(ms|us|s|secs?|seconds)")
+"""A name that ends in the unit of its number."""
+_STEPS = ("step", "iter", "iteration")
 _BYTES = {f"{letter}{ending}": 1024.0**power for power, letter in enumerate("kmg", 1) for ending in ("", "b", "ib")}
 _MEGABYTE = 1048576.0
 """Memory without a unit is printed in megabytes: by torchvision's loggers, mmengine and what was made after them."""
@@ -132,6 +135,10 @@ def _normal(key: str, unit: str) -> tuple[str, float]:
             break
         dashed = shorter
         name = _NORMAL.get(dashed)
+    timed = _TIMED.fullmatch(dashed) if name is None else None
+    if timed is not None and (_NORMAL.get(timed[1]) in _SECONDS or timed[1] in _STEPS):
+        name = "seconds" if timed[1] in _STEPS else _NORMAL[timed[1]]
+        unit = unit or timed[2]
     name = name or lower.replace(" ", "_")
     if name == "step" and unit in _PER:  # 0.06s is no number of a step
         name = "seconds"

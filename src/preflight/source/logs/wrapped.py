@@ -34,6 +34,9 @@ _JOURNAL_TIME = ("_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP")
 """Millionths of seconds, as letters."""
 _JOURNAL_PID = "_PID"
 
+_STEPS = ("step", "global_step", "iteration", "iter", "train_step")
+_NO_VALUES = frozenset((*_WHEN, *_RANK, *_OF_A_PROCESS, "level", "lvl", "line", "lineno", "thread", "process"))
+"""Numbers that say who speaks, when and from where."""
 _HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,100}")
 _WITHIN = 4
 """So deep an event may lie in what a logger says of it."""
@@ -67,7 +70,7 @@ def unwrapped(text: str) -> str:
         level.upper() if isinstance(level, str) else "",
         plain(message.rstrip("\r\n")).replace("\n", " "),
         msgspec.json.encode(within).decode() if within else "",
-        _rest(text, found) if text[:1] != "{" else "",
+        _rest(text, found) if text[:1] != "{" else _numbers(found),
     ]
     return " ".join(part for part in parts if part)
 
@@ -110,6 +113,15 @@ def _rest(text: str, found: dict[str, Any]) -> str:
     """Return the pairs of a line that say something beside its message: steps and their numbers stand in them."""
     taken = {*_WHEN, *_NODE, *_SAID, "level", "lvl", "severity", "rank", "global_rank", "local_rank"}
     return " ".join(f"{key}={value}" for key, value in _PAIR.findall(text) if key not in taken or key not in found)
+
+
+def _numbers(found: dict[str, Any]) -> str:
+    """Return the numbers that stand beside the message in the fields of a line of a step, or one level below, as pairs."""
+    every = {key: value for one in found.values() if isinstance(one, dict) for key, value in one.items()} | found
+    if not any(name in every for name in _STEPS):
+        return ""
+    counted = {key: value for key, value in every.items() if isinstance(value, (int, float)) and key not in _NO_VALUES}
+    return " ".join(f"{key}={value}" for key, value in counted.items() if not isinstance(value, bool))
 
 
 def _value(text: str) -> str | int:
