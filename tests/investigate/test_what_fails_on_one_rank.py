@@ -106,3 +106,23 @@ class TestWhatIsNumberedLikeItsRank:
         told = [self.lines(f"gpu{3 - rank}", rank) for rank in (0, 1, 3)]
         found = incident_of(job=self.lines("gpu1", 2, *self.ABORTED) + "".join(told))
         assert 2 not in found.ranks_seen
+
+
+class TestWhereTheStoreIsAndTheNodes:
+    @staticmethod
+    def refused(second: int) -> str:
+        says = "[c10d] The client socket has timed out after 15000ms while trying to connect to (10.0.0.1, 29500)."
+        return f"[E1128 00:19:{second:02d}.124210833 socket.cpp:1028] {says}\n"
+
+    def test_a_store_that_the_first_rank_does_not_reach_either_is_that_of_none(self, incident_of: Investigated) -> None:
+        ranks = {f"rank_{rank}": self.refused(second) for rank, second in enumerate((14, 33, 20, 5))}
+        found = incident_of(**ranks)
+        assert (found.culprit.ranks, found.culprit.nodes) == ((), ())
+
+    def test_a_rank_that_others_miss_may_be_on_the_node_that_names_a_cause(self, incident_of: Investigated) -> None:
+        waits = "torch.distributed.DistStoreError: wait timeout after 10000ms, keys: /default_pg/0//cpu//0/2"
+        address = "RuntimeError: Unable to find address for: ib0"
+        here = ["h1: starting", "h1: reading settings", f"h1: {waits}"] * 2
+        there = ["h2: starting", "h2: reading settings", f"h2: {address}"] * 2
+        found = incident_of(job="\n".join([*here, *there, ""]))
+        assert found.culprit.nodes == ("h2",)

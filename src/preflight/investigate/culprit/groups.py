@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 import msgspec
 
 from preflight.investigate.case.case import Event
-from preflight.investigate.culprit.vote import Scene, best_roots, compares
+from preflight.investigate.culprit.vote import STORE_REFUSED, Scene, best_roots, compares
 
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 # Ranks do not come to the same place in the same moment: they import, open files and wait for their turn.
@@ -87,9 +87,11 @@ def _others_tell(scene: Scene, nodes: Set[str | None]) -> bool:
 def _each_its_own(events: Sequence[Event], scene: Scene) -> bool:
     """Return whether all ranks name a cause that none of them has from another one: then it is common, whoever was faster."""
     first = events[0]
+    # The first rank keeps the store: where it cannot reach it either, it is that of none of them.
+    of_nobody = first.id == STORE_REFUSED and any(event.rank == 0 for event in events)
     if (
         not first.specific
-        or first.category not in _NOT_CAUGHT
+        or not (first.category in _NOT_CAUGHT or of_nobody)
         or len(events) < NEARLY_ALL * len(scene.case.people.ranks())
     ):
         return False

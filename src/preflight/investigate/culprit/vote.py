@@ -61,7 +61,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 _DIFFER = ("mismatch", "inconsistent", "truncated", "invalid-gloo-scalar")
 STORE_WAITS = "network.store-clients-missing"
-_STORE_REFUSED = "network.store-refused"
+STORE_REFUSED = "network.store-refused"
 TOO_MUCH = "network.invalid-gloo-scalar"
 _REDUCED = "numerical.grad-norm-nan"
 _WAITS = ("timeout", "watchdog", "monitored", "flight.", "stacks.", "hang")
@@ -108,10 +108,10 @@ def best_roots(scene: Scene) -> dict[int, Event]:
         if known is None or (event.specific, before(event, known)) > (known.specific, False):
             best[event.rank] = event
     kept = best.get(0)
-    if kept is None or not kept.specific or kept.id == _STORE_REFUSED:
+    if kept is None or not kept.specific or kept.id == STORE_REFUSED:
         return best
     # The first rank keeps the store: where it names a cause, who cannot reach the store tells of it.
-    return {rank: event for rank, event in best.items() if event.id != _STORE_REFUSED}
+    return {rank: event for rank, event in best.items() if event.id != STORE_REFUSED}
 
 
 def _own_numbers(scene: Scene) -> tuple[int, int] | None:
