@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
 LAYOUTS = ("torchrun", "prefixed", "srun", "perhost", "pods", "ranks")
+MORE_LAYOUTS = ("tagged", "numbered", "journal", "bare")
+"""Those that no seed draws: the tags of Open MPI 5, a word and a number, the journal in JSON, and lines as they are."""
 
 
 @dataclass
@@ -111,13 +114,27 @@ def write(run: Run, folder: Path) -> None:
     files: dict[str, list[str]] = {}
     order = sorted(range(len(run.rows)), key=lambda index: run.rows[index][0])
     for index in order:
-        _, rank, node, text = run.rows[index]
+        when, rank, node, text = run.rows[index]
+        if run.layout in MORE_LAYOUTS:
+            text = _labelled(run, rank, node or "", text, when)
         for path, line in _placed(run, rank, node or "", text, run.attempts_of_rows[index]):
             files.setdefault(path, []).append(line)
     for path, lines in {**files, **run.extra}.items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _labelled(run: Run, rank: int | None, node: str, text: str, when: float) -> str:
+    """Return a line of a rank as launchers and services other than torch's label it."""
+    if rank is None or run.layout == "bare":
+        return text
+    if run.layout == "tagged":
+        return f"[prterun-{run.nodes[0]}-4040@1,{rank}]<stdout>: {text}"
+    if run.layout == "numbered":
+        return f"gpu {rank} | {text}"
+    entry = {"__REALTIME_TIMESTAMP": f"{int(when * 1e6)}", "_HOSTNAME": node, "_PID": str(run.pids[rank])}
+    return json.dumps({**entry, "SYSLOG_IDENTIFIER": "train", "MESSAGE": text})
 
 
 def _placed(run: Run, rank: int | None, node: str, text: str, attempt: int) -> list[tuple[str, str]]:
@@ -137,4 +154,6 @@ def _placed(run: Run, rank: int | None, node: str, text: str, attempt: int) -> l
     if run.layout == "pods":
         number = int(node[4:])
         return [(f"trainer-worker-{number}.log", f"[rank{rank}]: {text}" if rank is not None else text)]
+    if run.layout in MORE_LAYOUTS:
+        return [("job.log" if rank is not None else "launcher.log", text)]
     return [(f"logs/rank_{rank}.log" if rank is not None else f"logs/launcher-{node}.log", text)]

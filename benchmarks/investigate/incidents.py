@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from incident_kinds import KINDS
 from incident_lines import abort, agent_tells, gloo_closed, kernel, nccl_lines, remote_error, traceback, watchdog
 from incident_run import LAYOUTS, Run, Truth, begin, pre, write
 
@@ -346,6 +347,25 @@ def make(seed: int, folder: Path, fault: str | None = None) -> Truth:
         begin(run)
     run.steps(draw.randint(15, 60) if draw.random() < 0.8 else 0)
     FAULTS[name](run, truth)
+    write(run, folder)
+    return truth
+
+
+def make_kind(seed: int, folder: Path, kind: str, layout: str) -> Truth:
+    """Write one incident of a kind that no seed draws into a folder and return what is to be found in it."""
+    draw = random.Random(seed)
+    per_node = draw.choice((2, 4)) if kind != "slow-reader" else 4  # of two that differ none is the slow one
+    nodes = draw.choice((1, 2)) if kind != "no-interface" else 2
+    offsets = {f"node{number:02d}": 0.0 for number in range(nodes)}
+    run = Run(
+        random=draw, world=per_node * nodes, per_node=per_node, layout=layout, timed=True, whole_seconds=False,
+        offsets=offsets, start=MASKED, every_rank=True, now=MASKED,
+    )  # fmt: skip
+    truth = Truth(kind, (), (), (), offsets=offsets, layout=layout)
+    begin(run)
+    if kind not in ("store-of-nobody", "no-interface"):
+        run.steps(draw.randint(6, 20))
+    KINDS[kind][0](run, truth)
     write(run, folder)
     return truth
 

@@ -56,6 +56,20 @@ def test_made_incidents_are_judged_rightly(incidents: Any, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+def test_kinds_that_were_told_wrongly_once_are_told_rightly(incidents: Any, tmp_path: Path) -> None:
+    wrong = []
+    for kind, (_, layouts) in incidents.KINDS.items():
+        for seed, layout in enumerate((*layouts, *layouts)):
+            folder = tmp_path / f"{kind}-{seed}"
+            truth = incidents.make_kind(seed, folder, kind, layout)
+            incident = judged(folder)
+            assert incident.category != "none", (kind, layout, incident.headline)
+            if set(incident.culprit.ranks) != set(truth.culprits):
+                wrong.append((kind, layout, seed, truth.culprits, incident.culprit.ranks))
+    assert not wrong, wrong
+
+
+@pytest.mark.slow
 def test_clocks_are_found_in_made_incidents(incidents: Any, tmp_path: Path) -> None:
     inside = total = 0
     for seed in SEEDS:

@@ -42,11 +42,14 @@ def votes(scene: Scene) -> Iterator[Vote]:
 
 
 def _answering(scene: Scene) -> dict[int, tuple[int, ...]]:
-    """Return the ranks that answer the others in a watched barrier, each with those that it says did not come."""
+    """Return the ranks that answer the others in a watched barrier, each with those that it says did not come.
+
+    It is the first rank that does so, where the line does not tell who says it.
+    """
     return {
-        event.rank: event.accused
+        event.rank if event.rank is not None else 0: event.accused
         for event in scene.failing
-        if event.id == "network.monitored-barrier" and event.rank is not None
+        if event.id == "network.monitored-barrier"
     }
 
 

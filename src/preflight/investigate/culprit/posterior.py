@@ -248,6 +248,8 @@ def _alike(
         mine = next((event for event in group.events if event.rank == first), None)
         if mine is None or not mine.specific or group.everybody:
             continue
+        if mine.category == "environment":  # nobody has from another one what is not installed or set on its machine
+            return [event.rank for event in group.events if event.rank is not None]
         beside = (event.rank for event in group.events if event.rank is not None and not before(mine, event))
         found += [rank for rank in beside if chances.get(rank, 0.0) >= TOGETHER * top]
     return found
