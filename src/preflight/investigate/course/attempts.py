@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import msgspec
@@ -141,7 +141,8 @@ def _cuts(whole: Case, given: set[int]) -> dict[int, list[int]]:
     found = {}
     for file, moments in told.items():
         moments.sort(key=lambda one: one[0])
-        known = {*_of_file(moments), *_between_jobs(moments)}
+        held_back = _held_back(moments) if len(whole.people.seen) > 1 else {}
+        known = {*_of_file(moments, held_back), *_between_jobs(moments)}
         cuts = sorted({*known, *_of_agents(moments, known, len(whole.people.nodes) > 1)})
         if cuts:
             found[file] = cuts
@@ -208,7 +209,19 @@ def _later(one: Event, other: Event) -> bool:
     return one.time is not None and other.time is not None and one.time > other.time + _MOMENT
 
 
-def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:
+def _held_back(moments: list[tuple[int, Event | int, int | None]]) -> dict[int, int]:
+    """Return the lines that hold several steps of nobody known, each with the last of them: bars, drawn again in one line.
+
+    Of several ranks each draws its own, and what one of them held back comes out behind what the others say at their end.
+    """
+    drawn: dict[int, list[int]] = {}
+    for line, what, rank in moments:
+        if isinstance(what, int) and rank is None:
+            drawn.setdefault(line, []).append(what)
+    return {line: max(steps) for line, steps in drawn.items() if len(steps) > 1}
+
+
+def _of_file(moments: list[tuple[int, Event | int, int | None]], held_back: Mapping[int, int]) -> list[int]:
     """Return the cuts of one file.
 
     A further attempt begins where an agent says so, where a rank that was there before starts or loads again after
@@ -229,7 +242,7 @@ def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:
             # The same step again is a bar that was drawn anew, and a rank that had told none yet may be one whose output was held back.
             before = last.get(rank, last.get(None) if rank is not None else max(last.values(), default=None))
             redrawn = moments[-1][0] - wrong <= REDRAWN
-            again = failed and before is not None and what < before and not redrawn
+            again = failed and before is not None and what < before and not redrawn and held_back.get(line) != before
         elif mark == "restart":
             again = (failed or bool(last)) and (what.id not in _ASKED_FOR or line < told)
         elif mark == "start":

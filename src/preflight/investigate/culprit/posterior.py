@@ -145,7 +145,9 @@ def culprit_of(scene: Scene) -> Culprit:
     if not suspects or not named or not any(reason.weight > 0 for reason in suspects[0].reasons):
         return Culprit(suspects=suspects, reason="nothing in the logs points to a rank", reasons=common)
     leads = (share >= NAMED and share > nobody) or _leads(chances, ordered)
-    if not leads or (len(_apart(scene, named)) > max(len(ordered) // 2, 1) and not _at_once(scene, named)):
+    if not leads or (
+        len(_apart(scene, named, ordered[0][1])) > max(len(ordered) // 2, 1) and not _at_once(scene, named)
+    ):
         return Culprit(confidence=share, suspects=suspects, reasons=suspects[0].reasons,
                        reason="several ranks are as likely as each other")  # fmt: skip
     ranks = tuple(sorted(who for who in named if isinstance(who, int)))
@@ -200,10 +202,9 @@ def _leads(chances: Mapping[int | str | None, float], ordered: Sequence[tuple[fl
     return first >= AT_LEAST and first >= AHEAD * second
 
 
-def _apart(scene: Scene, named: Sequence[int | str]) -> list[int | str]:
-    """Return who is told from the others: a rank of which no node is known may be on the one node that is named with it."""
-    nodes = [who for who in named if isinstance(who, str)]
-    if len(nodes) != 1:
+def _apart(scene: Scene, named: Sequence[int | str], first: int | str) -> list[int | str]:
+    """Return who is told from the others: a rank of which no node is known may be on the one node that is named before it."""
+    if isinstance(first, int) or sum(isinstance(who, str) for who in named) != 1:
         return list(named)
     return [who for who in named if isinstance(who, str) or who in scene.case.people.node_of]
 

@@ -55,7 +55,9 @@ def got_too_much(scene: Scene) -> dict[int, Event]:
     """Return the ranks that gloo ended as they got more than they had asked for."""
     # What native code prints as it ends its process bears no label; who aborted is told by who looked after it.
     aborted = {event.rank for event in scene.failing if event.id == "exit.aborted"} - {None}
-    alone = next(iter(aborted)) if len(aborted) == 1 else None
+    left = set(scene.case.people.ranks()) - scene.case.people.seen
+    who = aborted or left  # of whom no other line is there, where all others tell who they are
+    alone = next(iter(who)) if len(who) == 1 else None
     return {
         rank: event
         for event in scene.failing

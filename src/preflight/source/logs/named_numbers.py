@@ -47,7 +47,7 @@ _NAMES = {
     "memory_bytes": "memory mem max-mem max-memory gpu-mem mem-allocated memallocated max-memory-allocated peak-memory memory-allocated cuda-mem",
     "memory_reserved_bytes": "memory-reserved max-memory-reserved mem-reserved maxmemallocated reserved",
     "data_seconds": "data-time data dataload-time data-loading-time time/data-loading data-wait batch-generator dataloader-time fetch-time"
-    " time/data-loading-s timing-s/data data-load-time",
+    " time/data-loading-s timing-s/data data-load-time load-time",
     "forward_seconds": "forward forward-time fwd fwd-time fwd-microstep forward-compute fwd-inner",
     "backward_seconds": "backward backward-time bwd bwd-time bwd-microstep backward-compute bwd-inner",
     "compute_seconds": "compute compute-time forward-backward forward-backward-time fwd-bwd",
@@ -69,7 +69,14 @@ _SECONDS = {name for name in _NAMES if name.endswith("seconds")}
 _PER = {"ms": 1e-3, "us": 1e-6, "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "min": 60.0}
 _TIMED = re.compile(r"(.+)-(ms|us|s|secs?|seconds)")
 """A name that ends in the unit of its number."""
-_STEPS = ("step", "iter", "iteration")
+_OF_TIMES = {
+    "step": "seconds",
+    "iter": "seconds",
+    "iteration": "seconds",
+    "load": "data_seconds",
+    "fetch": "data_seconds",
+}
+"""Words that are those of something else where their number bears no unit of time."""
 _BYTES = {f"{letter}{ending}": 1024.0**power for power, letter in enumerate("kmg", 1) for ending in ("", "b", "ib")}
 _MEGABYTE = 1048576.0
 """Memory without a unit is printed in megabytes: by torchvision's loggers, mmengine and what was made after them."""
@@ -136,8 +143,8 @@ def _normal(key: str, unit: str) -> tuple[str, float]:
         dashed = shorter
         name = _NORMAL.get(dashed)
     timed = _TIMED.fullmatch(dashed) if name is None else None
-    if timed is not None and (_NORMAL.get(timed[1]) in _SECONDS or timed[1] in _STEPS):
-        name = "seconds" if timed[1] in _STEPS else _NORMAL[timed[1]]
+    if timed is not None and (_NORMAL.get(timed[1]) in _SECONDS or timed[1] in _OF_TIMES):
+        name = _OF_TIMES.get(timed[1]) or _NORMAL[timed[1]]
         unit = unit or timed[2]
     name = name or lower.replace(" ", "_")
     if name == "step" and unit in _PER:  # 0.06s is no number of a step

@@ -45,7 +45,10 @@ _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
 
 def style_of(sample: bytes) -> LineStyle:
     """Return what kind of label the lines of a sample bear at their beginning."""
-    lines = [line for line in plain(decoded(sample[:_LOOKED_AT])).splitlines()[:_MOST_LINES] if line.strip()]
+    text = plain(decoded(sample[:_LOOKED_AT]))
+    # A bar is drawn again and again in one line, which bears one label.
+    whole = text.split("\n") if "\n" in text else text.splitlines()
+    lines = [line for line in whole[:_MOST_LINES] if line.strip()]
     if len(lines) < _FEWEST:
         return ""
     labels = [int(match[1]) for line in lines if (match := _SRUN.match(line))]
