@@ -419,3 +419,23 @@ def test_where_the_last_start_ends_the_loss_of_an_older_one_is_no_rise() -> None
         StepLine(file=0, line=1000 + at, step=at, values={"loss": loss / 20}) for at, loss in enumerate(falls[:400])
     ]
     assert not [one for one in find_in_series([*older, *newer]) if one.kind == "divergence"]
+
+
+def rounded(slow: float | None, random: Random) -> list[StepLine]:
+    """Steps of four ranks whose times for data are printed in thousandths, one of them at another time if it is given."""
+    steps: list[StepLine] = []
+    for rank in range(4):
+        data = 0.0006 * numpy.exp(0.5 * noise(60, 0.3, random))
+        if slow is not None and rank == 2:
+            data = slow * numpy.exp(0.05 * noise(60, 0.3, random))
+        steps += lines(rank=rank, data_seconds=data.round(3), seconds=(0.3 + 0.02 * noise(60, 0.3, random)).round(3))
+    return steps
+
+
+def test_a_rank_that_reads_slowly_is_told_where_the_others_print_nought() -> None:
+    assert share(lambda random: rounded(0.25, random), "straggler", 20, 41) == 1.0
+
+
+def test_ranks_whose_short_times_differ_by_their_rounding_are_alike() -> None:
+    assert share(lambda random: rounded(None, random), "straggler", 200, 42) <= 0.01
+    assert share(lambda random: rounded(0.0014, random), "straggler", 50, 43) == 0.0

@@ -21,6 +21,9 @@ FALSE_ALARMS = 0.005
 SLOWER = 0.03
 """Least change of the time of a step that is told."""
 
+UNITS = 5.0
+"""So many of the least time that is printed are as little as none, where none is printed as well."""
+
 PHASES = {
     "data_seconds": "data",
     "forward_seconds": "compute",
@@ -240,6 +243,7 @@ def aligned(
     """The time of each step on each rank, for the steps that all of them tell: steps, a row for each rank, the ranks.
 
     ``names`` are values that are added up; none: the time of the whole step. With fewer steps than ``fewest`` there is no table.
+    Where some are nought, as they were printed, a few units of the last digit are as little as nought.
     """
     import numpy
 
@@ -261,6 +265,8 @@ def aligned(
     if len(series) < 2 or len(common) < fewest:
         return None
     rows = numpy.stack([numbers[numpy.searchsorted(steps, common)] for _, steps, numbers in series])
+    if (rows <= 0).any():
+        rows = numpy.maximum(rows, UNITS * rows[rows > 0].min()) if (rows > 0).any() else numpy.ones_like(rows)
     return common, rows, [track for track, _, _ in series]
 
 
@@ -282,7 +288,9 @@ def _summed(track: Track, names: tuple[str, ...]) -> tuple[Any, Any] | None:
     for points in present[1:]:
         at = numpy.intersect1d(at, points.at, assume_unique=True)
     total = sum(points.numbers[numpy.searchsorted(points.at, at)] for points in present)
-    good = (track.steps[at] >= 0) & (total > TINY) & (total < HUGE)
+    # A step without a checkpoint takes no time for one; of what is done at each step nought is little, and was rounded.
+    some = total > TINY if "checkpoint_seconds" in names else total >= 0
+    good = (track.steps[at] >= 0) & some & (total < HUGE)
     return _last(track.steps[at][good], total[good])
 
 
