@@ -126,3 +126,21 @@ class TestWhereTheStoreIsAndTheNodes:
         there = ["h2: starting", "h2: reading settings", f"h2: {address}"] * 2
         found = incident_of(job="\n".join([*here, *there, ""]))
         assert found.culprit.nodes == ("h2",)
+
+
+class TestWhoComesLate:
+    """Horovod names those that came for a tensor, and tells of them again and again; how many there are nothing tells."""
+
+    SAYS = (
+        "WARNING: One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting "
+        "for remainder of ranks for more than 60 seconds.\n"
+    )
+
+    def of(self, *lists: str) -> str:
+        return "".join(f"{self.SAYS}Stalled ops: HorovodAllreduce_a_0 [ready ranks: {one}]\n" for one in lists)
+
+    def test_who_came_since_is_not_missed(self, incident_of: Investigated) -> None:
+        assert incident_of(job=self.of("0, 1, 3", "0, 1, 2, 3")).culprit.ranks == ()
+
+    def test_who_has_not_come_at_last_is(self, incident_of: Investigated) -> None:
+        assert incident_of(job=self.of("0, 3", "0, 1, 3")).culprit.ranks == (2,)

@@ -67,6 +67,12 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         return self.hit.place
 
 
+def waited_for_in(hit: Hit) -> str:
+    """Return what a line that tells who came says they came for: its last word before that."""
+    before = hit.text.partition("[ready ranks")[0].split()
+    return before[-1] if before else ""
+
+
 class Case:
     """What is known of a run, or of one attempt of it."""
 
@@ -113,6 +119,22 @@ class Case:
         """The files that tell that a run is done, or that it wrote down what it found."""
         done = {name for name, one in self.signatures.items() if one.marks == "end"} | _WRITTEN
         return frozenset(hit.file for hit in self.reading.hits if hit.signature in done)
+
+    @cached_property
+    def waited_for(self) -> dict[tuple[int, str], int]:
+        """The last line of each file that tells who has come for one and the same thing, by what stands before that."""
+        lines: dict[tuple[int, str], int] = {}
+        for hit in self.reading.hits:
+            if "came" in hit.fields:
+                key = (hit.file, waited_for_in(hit))
+                lines[key] = max(hit.line, lines.get(key, 0))
+        return lines
+
+    @cached_property
+    def farthest(self) -> int:
+        """The highest rank that any line tells to have come; -1 where none does."""
+        came = (hit.fields.get("came") for hit in self.reading.hits)
+        return max((max(one, default=-1) for one in came if isinstance(one, tuple)), default=-1)
 
     def lines_behind(self, hit: Hit) -> int:
         """Return how many lines of its file stand behind a line."""

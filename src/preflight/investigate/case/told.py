@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from preflight.investigate.case.case import Case, Event
+from preflight.investigate.case.case import Case, Event, waited_for_in
 from preflight.investigate.case.node_events import alike, category_of, place_of, role_of
-from preflight.investigate.case.people import People
 from preflight.investigate.cause.exceptions import (
     class_of,
     meaning_of,
@@ -61,7 +60,7 @@ def of_hit(case: Case, hit: Hit, signature: Signature) -> Event:
         signature=signature,
         rank=rank,
         node=node,
-        accused=_accused(hit, signature, case.people),
+        accused=_accused(hit, signature, case),
         time=time,
         error=hit.time_error + case.clock_error(node),
         step=_step_of(case, hit, rank),
@@ -174,10 +173,13 @@ def placed_of(case: Case, hit: Hit) -> tuple[int | None, str | None]:
     return rank, node or people.node_of_who(who, hit.file)
 
 
-def _accused(hit: Hit, signature: Signature, people: People) -> tuple[int, ...]:
+def _accused(hit: Hit, signature: Signature, case: Case) -> tuple[int, ...]:
     value = hit.fields.get(signature.points_to) if signature.points_to else None
     if value is None and isinstance(came := hit.fields.get(_CAME), tuple):
-        return _left_by(came, people.world or 0)
+        # Who had not come yet may have come since: what is told last of a thing counts, and of how many there are all of it.
+        if hit.line < case.waited_for.get((hit.file, waited_for_in(hit)), hit.line):
+            return ()
+        return _left_by(came, max(case.people.world or 0, case.farthest + 1))
     if isinstance(value, tuple):
         return value
     return (value,) if isinstance(value, int) and not isinstance(value, bool) else ()
