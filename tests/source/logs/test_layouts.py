@@ -247,7 +247,7 @@ def test_what_a_rank_says_behind_a_bar_is_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "label", ["Process {}: ", "12:00:01 gpu {} | ", "learner[{}] ", "llm-task-{} > ", "<worker {}> "]
+    "label", ["Process {}: ", "12:00:01 gpu {} | ", "learner[{}] ", "llm-task-{} > ", "<worker {}> ", "[r{}] "]
 )
 def test_a_word_and_a_number_before_each_line_is_a_rank(label: str, tmp_path: Path) -> None:
     said = [(rank, f"step {step} loss 2.{rank}") for step in range(3) for rank in (1, 0, 0, 2, 3)]
@@ -271,3 +271,10 @@ def test_a_word_and_a_number_before_each_line_is_a_rank(label: str, tmp_path: Pa
 )
 def test_numbers_of_what_writes_not_are_no_ranks(lines: list[str]) -> None:
     assert style_of("\n".join([*lines, ""]).encode()) != "numbered"
+
+
+def test_the_label_of_torch_is_read_behind_what_was_no_label_in_a_line_before() -> None:
+    heads = KnownHeads()
+    plain = heads.head_of("2026-11-28 01:03:06,744 ERROR [2] Traceback (most recent call last):")
+    labelled = heads.head_of("2026-11-28 01:03:06,745 ERROR [2] [rank2]: IndexError: out of bounds")
+    assert (plain.who.rank, labelled.who.rank) == (None, 2)

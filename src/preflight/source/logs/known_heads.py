@@ -41,14 +41,17 @@ class KnownHeads:
 
     def head_of(self, text: str) -> Head:
         """Take the prefixes off a line from which ``plain`` took the colours."""
-        bare = self._bare.get(text[:12])
-        if bare is not None and "[rank" not in text:
+        labelled = "[rank" in text  # torch's own label is found behind what is no prefix, too
+        bare = self._bare.get(text[:12]) if not labelled else None
+        if bare is not None:
             return bare
         if "%|" in text[:_FARTHEST_BAR] and not self._style and _BAR.match(text):
             return _behind_bar(text)
         known = self._known.get(text[:9])
         if known is not None:
             for one in known:
+                if labelled and one.head.who.rank is None:
+                    continue
                 if text[one.end : one.stop] == one.after and text[9 : one.start] == one.before:
                     stamp = iso_at(text, one.start, one.end)
                     if stamp is not None:

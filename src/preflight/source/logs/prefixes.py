@@ -91,7 +91,8 @@ TAG = re.compile(r"-{0,2}(?i:rank)[ _=-]?(\d{1,7})\t")
 PLACE = re.compile(r"\[(\d{1,4})\] ")
 """What Intel's MPI and hand-made launchers put before each line: a rank, or a place where each node has a file of its own."""
 NUMBERED = re.compile(
-    r"[<(\[]?(?:[A-Za-z]{1,20}[ _-])?(?i:worker|trainer|process|proc|gpu|npu|device|task|replica|learner)[ :_=#(\[-]{0,2}"
+    r"(?:[<(\[][rR](?=\d{1,4}[\])>])"
+    r"|[<(\[]?(?:[A-Za-z]{1,20}[ _-])?(?i:worker|trainer|process|proc|gpu|npu|device|task|replica|learner)[ :_=#(\[-]{0,2})"
     r"(\d{1,4})(?:/\d{1,4})?(?:[\])>]{1,2}:? |[\])>]? ?[:|>\u203a\u00bb](?: |$))"
 )
 """What hand-made launchers put before each line: a word for a process, and its number."""
