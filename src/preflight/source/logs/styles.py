@@ -29,6 +29,8 @@ _BARE = re.compile(rb"\n[Rr]ank")
 _WORKER = re.compile(rb"\[(?:[Ww]orker|WORKER|[Tt]rainer|TRAINER)[ :_=#-](\d{1,4})\]")
 _LOOKED_AT = 3 << 12
 _OF_TORCH = re.compile(r"\[rank(\d{1,7})\]:")
+_TRIED = 8
+_FARTHEST = 80
 _MOST_TRIES = 50
 _MOST_LINES = 160
 _SHARE = 0.8
@@ -81,6 +83,9 @@ def _numbered(lines: list[str]) -> bool:
 
     Who writes speaks now and then twice on end; what counts does not. A rank that torch itself names must be the same.
     """
+    some = lines[:_TRIED]
+    if 2 * sum(NUMBERED.search(line, 0, _FARTHEST) is not None for line in some) < len(some):
+        return False  # most files bear none, and are many
     labels: list[int] = []
     for line in lines:
         head = head_of(line)
