@@ -50,6 +50,7 @@ Traceback (most recent call last):
     print(found['acc5'])
 KeyError: 'acc5'
 """
+_OF_NATIVE_CODE = "terminate called after throwing an instance of 'std::runtime_error'\n  what():  bad state\n"
 _ATEXIT = """\
 Error in atexit._run_exitfuncs:
 Traceback (most recent call last):
@@ -82,6 +83,15 @@ ValueError: I/O operation on closed file.
         (_DONE + _STEPS + _ASKED, False),  # another training, which was asked to end
         (_DONE + _CAUGHT + _SAVED + "srun: error: node1: task 0: Exited with exit code 1\n", False),
         (_CAUGHT + "the job is done\n", False),  # which its script says of whatever it ran
+        (_DONE + "Aborted\n", True),  # what a library does as it is unloaded
+        (_DONE + "Abortado\n", True),
+        (_DONE + "terminate called without an active exception\nAborted (core dumped)\n", True),
+        (_DONE + _OF_NATIVE_CODE + "Aborted (core dumped)\n", True),
+        (_DONE + _OF_NATIVE_CODE.replace("bad state", "CUDA error: unspecified launch failure") + "Aborted\n", False),
+        (_DONE + "Segmentation fault (core dumped)\n", False),
+        (_DONE + _STEPS + "Aborted\n", False),  # another training
+        (_DONE + "srun: error: node1: task 0: Aborted\n", False),
+        ("Aborted\n", False),
     ],
 )
 def test_what_is_told_behind_the_end_ended_nothing(tmp_path: Path, behind: str, well: bool) -> None:

@@ -16,6 +16,10 @@ _PUTS_AWAY = ("end.sigterm", "end.keyboard", "end.terminated-alone", "exception.
 """Words of a program that is asked to end; a scheduler's are not among them, as its word stands where the job hung as well."""
 _TYPED = -2
 """The code of an end of which a terminal shows that Control-C was pressed."""
+_ABORTED = -6
+_OF_AN_ABORT = ("exit.aborted", "end.abort")
+"""What tells that native code gave up, and that an exception of it reached nobody."""
+_SHELL = "shell"
 _TOLD_NOBODY = ("network", "environment")
 """What goes wrong where a program tells others, or shows, what it did."""
 _AS_WELL = (*_TOLD_NOBODY, "data", "checkpoint", "usercode", "other")
@@ -52,10 +56,14 @@ def _done_at(case: Case) -> Mapping[int, int]:
 
 
 def _closed(ending: Ending, done: Mapping[int, int]) -> bool:
-    """Return whether a person closed what a program had left open behind its end."""
+    """Return whether a program was put away behind its end: by a person who closed what it had left open, or by an abort.
+
+    Native libraries abort as they are unloaded, and a shell tells of it; an agent that looks after workers counts it as their end.
+    """
     typed = ending.teller == WRAPPER and ending.code == _TYPED
+    aborted = ending.teller == _SHELL and ending.code == _ABORTED
     return (
-        typed
+        (typed or aborted)
         and ending.file is not None
         and ending.line is not None
         and ending.line > done.get(ending.file, ending.line)
@@ -69,9 +77,16 @@ def _put_away(case: Case, event: Event, done: Mapping[int, int]) -> bool:
         return False
     if event.id in _PUTS_AWAY:
         return True
+    if event.id in _OF_AN_ABORT:
+        return OF_A_CARD.search(event.hit.text) is None and not _several(case)
     if event.guessed:
         return only_said(event)
     return _caught(case, event)
+
+
+def _several(case: Case) -> bool:
+    """Return whether several ranks speak: what one of them did behind its end may have kept the others from theirs."""
+    return len(case.people.seen) > 1
 
 
 def _caught(case: Case, event: Event) -> bool:
@@ -79,7 +94,7 @@ def _caught(case: Case, event: Event) -> bool:
     file, line = event.hit.place
     if event.category not in _AS_WELL or OF_A_CARD.search(event.hit.text):
         return False
-    if len(case.people.seen) > 1 or not any(one.exception and one.hit.place == (file, line) for one in case.raised):
+    if _several(case) or not any(one.exception and one.hit.place == (file, line) for one in case.raised):
         return False
     if any(one.first.file == file and REPEATED.search(one.first.text) for one in case.reading.unknown):
         return False
