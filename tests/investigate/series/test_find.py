@@ -412,6 +412,18 @@ def test_a_rise_by_next_to_nothing_of_what_had_been_won_is_no_failure(level: flo
     assert found.values["lost"] is lost
 
 
+@pytest.mark.parametrize(("falls", "lost"), [(True, False), (False, True)])
+def test_another_stage_that_starts_high_and_is_learnt_is_no_failure(falls: bool, lost: bool) -> None:
+    """A stage whose parameters are new begins as high as the run did, and comes down; what ran away stays up."""
+    random = numpy.random.default_rng(11)
+    first = 6 * numpy.exp(-numpy.arange(1000) / 40) + 0.002 + 0.0005 * noise(1000, 0.0, random)
+    second = 6 * numpy.exp(-numpy.arange(40) / 25) if falls else numpy.full(40, 5.0)
+    loss = [*first, *(second * (1 + 0.1 * noise(40, 0.0, random)))]
+    (found,) = [one for one in find_in_series(lines(loss=loss)) if one.kind == "divergence"]
+    assert found.values["lost"] is lost
+    assert ("is coming down again" in found.text) is falls
+
+
 def test_where_the_last_start_ends_the_loss_of_an_older_one_is_no_rise() -> None:
     falls = [0.03 / (1 + step / 40) + 0.0001 * (step % 7) for step in range(900)]
     older = [StepLine(file=0, line=at, step=at, values={"loss": loss}) for at, loss in enumerate(falls)]

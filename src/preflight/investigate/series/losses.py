@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.investigate.series.columns import Series
 from preflight.investigate.series.shifts import blocks, clipped, find_shift, spread
-from preflight.investigate.series.trends import slope_of
+from preflight.investigate.series.trends import falls_again, slope_of
 from preflight.investigate.series.whitened import whitened_fit
 from preflight.investigate.series.words import TIMES, number, percent, quote_of, times
 from preflight.vocabulary.incident import SeriesFinding
@@ -69,10 +69,12 @@ def divergence(series: Series) -> SeriesFinding | None:
     if after - before < RISE * max(abs(before), noise) or _of_other_work(series, at):
         return None
     step = series.step(at)
+    again = falls_again(numbers[at:], before)
+    so_far = "is coming down again" if again else "has not come down"
     return SeriesFinding(
         kind="divergence",
         series=series.name,
-        text=f"{series.name} rose from {number(before)} to {number(after)} {series.place(at)} and has not come down",
+        text=f"{series.name} rose from {number(before)} to {number(after)} {series.place(at)} and {so_far}",
         first_step=step,
         last_step=series.step(len(numbers) - 1),
         false_alarms=FALSE_ALARMS,
@@ -81,7 +83,9 @@ def divergence(series: Series) -> SeriesFinding | None:
             "after": after,
             "at": at,
             "values": len(numbers),
-            "lost": not _of_rewards(series, at) and (exploded is not None or _is_lost(numbers, at, before, after)),
+            "lost": not again
+            and not _of_rewards(series, at)
+            and (exploded is not None or _is_lost(numbers, at, before, after)),
         },
         quote=quote_of(series.lines[at], series.name),
     )

@@ -1,4 +1,4 @@
-"""Slopes that outliers do not bend: Theil-Sen over blocks, with an interval that knows of the noise's memory."""
+"""Slopes that outliers do not bend: Theil-Sen over blocks, with an interval that knows of the noise's memory; falls behind a rise."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 BLOCKS = 30
 """Blocks of a stretch; their medians are compared pair by pair."""
+
+FALLS = 12
+"""Least values behind a rise that tell whether they fall."""
 
 
 class Slope(NamedTuple):
@@ -46,6 +49,20 @@ def slope_of(along: Any, numbers: Any, z: float) -> Slope | None:
     low = slopes[max(0, math.floor((pairs - reach) / 2))]
     high = slopes[min(pairs - 1, math.ceil((pairs + reach) / 2))]
     return Slope(value, float(low), float(high), s / wide)
+
+
+def falls_again(numbers: Any, before: float) -> bool:
+    """Whether a loss that rose has come down since by half of what it rose, and went on to do so to the end.
+
+    Another stage with parameters or data that are new to it starts high and is learnt; what ran away stays up or swings.
+    """
+    import numpy
+
+    if len(numbers) < FALLS:
+        return False
+    stretches = [float(numpy.median(part)) for part in numpy.array_split(numbers, 3)]
+    first, middle, last = stretches
+    return first > middle > last and first - last >= 0.5 * (first - before)
 
 
 def _memory(rest: Any) -> float:
