@@ -24,6 +24,7 @@ def raised_in(path: str, function: str, message: str, *, name: str = "ValueError
         ("llamafactory/hparams/parser.py", "get_train_args", "PPO training does not support evaluation."),
         ("deepspeed/runtime/config.py", "_do_error_check", "fp16 and bf16 cannot both be enabled"),
         ("trl/trainer/sft_config.py", "__post_init__", "`packing=True` is incompatible with `padding_free=False`"),
+        ("anylib/trainer/parts.py", "_select_backend", "Unknown backend 'x'"),
         ("mmengine/runner/runner.py", "build_optim_wrapper", "`type` must be specified in optim_wrapper"),
         ("submitit/local/local.py", "_internal_update_parameters", "LocalExecutor can use only one node. Use nodes=1"),
         ("torch/distributed/distributed_c10d.py", "init_process_group", "Invalid device:backend pairing 'x'"),
@@ -40,6 +41,9 @@ def test_settings_that_do_not_add_up_are_the_environments(path: str, function: s
         # What a program computes with.
         (SITE + "torch/nn/functional.py", "embedding_bag", "max mode does not support sparse weights", ""),
         (SITE + "sklearn/model_selection/_split.py", "__init__", "n_splits must be at least 2", ""),
+        (SITE + "captum/attr/_core/saliency.py", "_select_targets", "Target 3 is not valid", ""),
+        (SITE + "mapie/utils.py", "check_alpha", "alpha must be positive", ""),
+        (SITE + "anylib/heads.py", "_select_outputs", "Output 3 is not valid", ""),
         (SITE + "mmdet/models/mot/qdtrack.py", "predict", "QDTrack inference only supports one image at a time", ""),
         (SITE + "accelerate/utils/operations.py", "gather", "the shapes of the tensors must be equal", ""),
         (SITE + "transformers/trainer.py", "__init__", "train_dataset does not implement __len__, max_steps has to be set", ""),

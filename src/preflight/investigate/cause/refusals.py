@@ -36,7 +36,8 @@ _OPERATIONS = re.compile(
     r"^/?(?:numpy|scipy|pandas|polars|sklearn|torchvision|torchaudio|torchmetrics|torch_geometric|torch_scatter|functorch|jax|jaxlib|optax|haiku|equinox|chex"
     r"|einops|keras|tensorflow|tf_keras|xformers|flash_attn|bitsandbytes|apex|triton|cupy|numba|matplotlib|networkx|kornia|timm/(?:models|layers|optim)"
     r"|sentence_transformers|fairscale/(?:optim|nn)|transformer_engine|causal_conv1d|mamba_ssm|gymnasium|gym|optuna|lightgbm|xgboost|dgl|pytorch3d"
-    r"|transformers/generation|diffusers/(?:models|schedulers|pipelines)|seaborn|nltk|evaluate)/"
+    r"|transformers/generation|diffusers/(?:models|schedulers|pipelines)|seaborn|nltk|evaluate|statsmodels|captum|shap|mapie|umap|hdbscan|imblearn|catboost"
+    r"|gpytorch|botorch|pyro|numpyro|torchdiffeq|torchsde|faiss)/"
     r"|^/?(?:torch/(?!distributed/(?:elastic|launch|run)|utils/cpp_extension)|flax/(?!training)|transformers/models/\w+/(?:modeling|image_processing|processing|feature))"
 )
 """Libraries, and parts of them, whose functions a program calls with values of its own."""
@@ -50,8 +51,8 @@ _STEPS = re.compile(
 )
 """Where something is computed, at each step anew."""
 _SETS_UP = re.compile(
-    r"^_*(?:init__|post_init__|main|main_\w+|from_(?:args|config|dict|env|kwargs|string|yaml_file|pretrained)|select\w*|initiali[sz]e\w*|init_\w+|setup\w*|launch\w*|configure\w*)$"
-    r"|^_*(?:validate|verify|check|parse|process|get|build|create|make|prepare|resolve|load|determine|infer|register|set|update|add|calculate|convert|apply|wrap|patch)_"
+    r"^_*(?:init__|post_init__|main|main_\w+|from_(?:args|config|dict|env|kwargs|string|yaml_file|pretrained)|select|initiali[sz]e\w*|init_\w+|setup\w*|launch\w*|configure\w*)$"
+    r"|^_*(?:validate|verify|check|select|parse|process|get|build|create|make|prepare|resolve|load|determine|infer|register|set|update|add|calculate|convert|apply|wrap|patch)_"
     r"(?:\w*_)?(?:args?|arguments?|config\w*|settings?|options?|env\w*|backend|device\w*|optim\w*|scheduler|policy|strategy|precision|plugin\w*|parallel\w*|trainer"
     r"|model\w*|compat\w*|version\w*|param_groups?|process_groups?|class|component|activation|attention\w*|endpoint|interval\w*|quant\w*|hparams|kernels?|params)\w*$"
     r"|^_*(?:validate|verify|check)(?:_\w+)?$|_check$|_from_(?:config|args|precision|string)$"
