@@ -50,3 +50,32 @@ def test_a_line_without_a_step_does_not_keep_the_others_from_their_order() -> No
     lines = starts((140, 4.0), (20, 0.5))
     lines.insert(30, StepLine(file=0, line=99, step=None, values={"loss": 9.0}))
     assert by_step(tracks_of(lines)[0], "loss", reached=True).numbers.tolist() == [0.5] * 20
+
+
+def rounds(*runs: tuple[int, float]) -> list[StepLine]:
+    """Return the batches of several runs, counted anew in each epoch: how many epochs, and their loss."""
+    told = [(epoch, batch, loss) for epochs, loss in runs for epoch in range(epochs) for batch in (100, 200, 300, 400)]
+    return [
+        StepLine(file=0, line=line, step=batch, values={"loss": loss, "epoch": float(epoch + 1)})
+        for line, (epoch, batch, loss) in enumerate(told)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        (((5, 0.1), (5, 0.1), (5, 0.2)), [0.2] * 20),  # another training, whose loss is another one
+        (((5, 0.1), (5, 0.1), (3, 0.2)), [0.2] * 12),
+        (((5, 0.1),), [0.1] * 20),
+    ],
+)
+def test_where_the_epochs_begin_again_too_another_run_does(
+    runs: tuple[tuple[int, float], ...], expected: list[float]
+) -> None:
+    assert [float(one) for one in by_step(tracks_of(rounds(*runs))[0], "loss", reached=True).numbers] == expected
+
+
+def test_a_run_that_is_resumed_at_an_epoch_counts_on_from_there() -> None:
+    lines = [*rounds((6, 0.3)), *[one for one in rounds((9, 0.2)) if one.values["epoch"] > 4]]
+    found = by_step(tracks_of(lines)[0], "loss")
+    assert [float(one) for one in found.numbers] == [0.3] * 16 + [0.2] * 20

@@ -27,17 +27,41 @@ def laid_end_to_end(steps: Any, epochs: Any) -> Any | None:
         return None
     begins = numpy.concatenate([[0], falls])
     ends = numpy.concatenate([falls, [len(steps)]])
-    if not (_epochs_rise(epochs, falls) or _rounds_alike(steps, begins, ends)):
+    anew = _epochs_fall(epochs, falls)
+    if not (_epochs_rise(epochs, falls[~anew]) or _rounds_alike(steps, begins, ends)):
         return None
     length = int(steps.max()) + 1
-    rounds: Any = numpy.repeat(numpy.arange(len(begins)), ends - begins)
+    rounds: Any = numpy.repeat(_counted(epochs, begins, falls[anew]), ends - begins)
     return steps + rounds * length
 
 
-def _epochs_rise(epochs: Any, falls: Any) -> bool:
-    """Whether each time that the counter begins again the epoch is a later one."""
+def _epochs_fall(epochs: Any, falls: Any) -> Any:
+    """Where the epoch is an earlier one as the counter begins again: there another run begins."""
     import numpy
 
+    with numpy.errstate(invalid="ignore"):
+        found: Any = epochs[falls] < epochs[falls - 1]
+    return found
+
+
+def _counted(epochs: Any, begins: Any, anew: Any) -> Any:
+    """The number of each round within its run; one that begins at a later epoch than the first of all was resumed there."""
+    import numpy
+
+    rounds = numpy.arange(len(begins))
+    places: Any = numpy.searchsorted(begins, anew)
+    for place in places:
+        first = max(0, int(epochs[begins[place]] - epochs[0])) if numpy.isfinite(epochs[0]) else 0
+        rounds[place:] = first + numpy.arange(len(begins) - place)
+    return rounds
+
+
+def _epochs_rise(epochs: Any, falls: Any) -> bool:
+    """Whether there are times at which the counter begins again, and at each the epoch is a later one."""
+    import numpy
+
+    if not len(falls):
+        return False
     before, after = epochs[falls - 1], epochs[falls]
     return bool(numpy.isfinite(before).all() and numpy.isfinite(after).all() and (after > before).all())
 
