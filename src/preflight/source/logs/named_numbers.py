@@ -9,7 +9,7 @@ NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d[\d_]*)\.?\d*(?:[eE][-+]?\d+)?|
 _NAMED = re.compile(
     rf"(?<![\w/.])(?P<key>[A-Za-z_][A-Za-z0-9_./@-]*(?:[ ](?!(?:nan|inf(?:inity)?)\b)[A-Za-z(][A-Za-z0-9_./()-]*){{0,5}})['\"]?\s*"
     rf"(?:(?:\.{{2,}})?\s*[:=]\s*[\[('\"]{{0,2}}|(?<=loss) {{1,8}}|(?<=ppl) {{1,8}}|(?<= reward) {{1,8}}|(?<=time) |(?<=norm) |(?<=lr) |(?<=mfu) |(?<=[a-z]) (?=\d+(?:\.\d+)?(?:ms|us|s)\b))"
-    rf"(?P<number>{NUMBER})(?P<unit>\s?(?:ms\b|us\b|secs?\b|s\b(?!/)|min\b|[KMG]i?B?\b|%|[KMkG]\b|tok/s|s/it|it/s|samples/s|tokens/s))?",
+    rf"(?P<number>{NUMBER})(?P<unit>\s?(?:ms\b|us\b|secs?\b|s\b(?!/)|min\b|[KMG]i?B?\b(?! loss\b)|%|[KMkG]\b(?! loss\b)|tok/s|s/it|it/s|samples/s|tokens/s))?",
     re.IGNORECASE,
 )
 _BRACKETED = re.compile(
@@ -134,7 +134,7 @@ def _normal(key: str, unit: str) -> tuple[str, float]:
     if inside:
         unit = unit or inside[1]
         lower = _DECORATION.sub("", lower).strip(" -./")
-    dashed = re.sub(r"[\s_]+", "-", lower)
+    dashed = re.sub(r"[\s_]+", "-", lower.removesuffix(" is"))
     name = _NORMAL.get(dashed)
     while name is None:
         shorter = _PROGRAMS.sub("", dashed)
