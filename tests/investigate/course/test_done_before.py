@@ -92,6 +92,8 @@ ValueError: I/O operation on closed file.
         (_DONE + _STEPS + "Aborted\n", False),  # another training
         (_DONE + "srun: error: node1: task 0: Aborted\n", False),
         ("Aborted\n", False),
+        (_DONE + "run.sh: line 30:  4242 Terminated              tail -f run.log\n", True),
+        ("run.sh: line 30:  4242 Terminated              python train.py\n", False),
     ],
 )
 def test_what_is_told_behind_the_end_ended_nothing(tmp_path: Path, behind: str, well: bool) -> None:

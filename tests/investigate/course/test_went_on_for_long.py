@@ -128,3 +128,45 @@ def test_a_pipe_between_two_processes_is_no_network(tmp_path: Path) -> None:
 def test_the_name_of_a_pickle_tells_what_it_holds(tmp_path: Path, path: str, category: str) -> None:
     error = f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'"
     assert told(tmp_path, raised(error, ("train.py", "<module>"))).category == category
+
+
+_BATCHES = "".join(
+    f"Epoch: [{at // 9}][{at % 9 * 10}/90]  loss {3.0 - at / 200:.4f}  took 0.{at % 9}1 s\n" for at in range(500)
+)
+_UNCAUGHT = raised(_INDEX, ("train.py", "<module>"), ("net.py", "forward"))
+_SAVES = "".join(
+    f"the images so far are in out/{at:05}\n" * 9 + f"saving the model at the end of epoch {at}, iters {at}00\n"
+    for at in range(90)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "well"),
+    [
+        (_UNCAUGHT + _BATCHES, True),  # much more than a program keeps back until it ends
+        (_UNCAUGHT + _SAVES, True),
+        (_BATCHES[:9000] + _UNCAUGHT + _SAVES, True),
+        (_UNCAUGHT + _SAVES[:6000], False),
+        (_BATCHES + _UNCAUGHT + "the weights that were tried:\n" * 900, False),
+        (_UNCAUGHT + _BATCHES + _UNCAUGHT, False),
+    ],
+)
+def test_what_nobody_caught_ended_a_start_and_not_the_next_one(tmp_path: Path, text: str, well: bool) -> None:
+    assert (told(tmp_path, text).category == "none") is well
+
+
+def test_another_rank_may_be_the_one_that_goes_on(tmp_path: Path) -> None:
+    behind = "".join(f"[rank{at % 2}]: {line}\n" for at, line in enumerate(_SAVES.splitlines()))
+    assert told(tmp_path, f"[rank0]: begins\n{_UNCAUGHT}{behind}").category != "none"
+
+
+_LIBRARY = (
+    "LOADER: failed to open ast: /usr/lib/dri/ast_dri.so: cannot open shared object file: No such file or directory\n"
+)
+_CHUNKS = "".join(f"chunk {at}: -{at % 40}.5\n" for at in range(300))
+
+
+def test_what_one_line_of_a_library_lacks_at_the_head_ended_nothing_that_goes_on_for_long(tmp_path: Path) -> None:
+    assert told(tmp_path, _LIBRARY + _CHUNKS).category == "none"
+    assert told(tmp_path, _LIBRARY + _CHUNKS[:600]).category != "none"
+    assert told(tmp_path, _LIBRARY + _CHUNKS + _UNCAUGHT).category != "none"

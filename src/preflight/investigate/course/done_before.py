@@ -12,11 +12,19 @@ from preflight.investigate.course.outlived import only_said
 from preflight.source.logs.wrappers import WRAPPER
 from preflight.vocabulary.log import Ending
 
-_PUTS_AWAY = ("end.sigterm", "end.keyboard", "end.terminated-alone", "exception.KeyboardInterrupt", "exit.interrupted")
+_PUTS_AWAY = (
+    "end.sigterm",
+    "end.keyboard",
+    "end.terminated-alone",
+    "exception.KeyboardInterrupt",
+    "exit.interrupted",
+    "exit.terminated",
+)
 """Words of a program that is asked to end; a scheduler's are not among them, as its word stands where the job hung as well."""
 _TYPED = -2
 """The code of an end of which a terminal shows that Control-C was pressed."""
-_ABORTED = -6
+_PUT_AWAY = (-6, -15)
+"""The codes by which a shell tells that a program aborted as it was unloaded, or that a script ended what it had started beside it."""
 _OF_AN_ABORT = ("exit.aborted", "end.abort")
 """What tells that native code gave up, and that an exception of it reached nobody."""
 _SHELL = "shell"
@@ -56,12 +64,12 @@ def _done_at(case: Case) -> Mapping[int, int]:
 
 
 def _closed(ending: Ending, done: Mapping[int, int]) -> bool:
-    """Return whether a program was put away behind its end: by a person who closed what it had left open, or by an abort.
+    """Return whether a program was put away behind its end: by who closed what it had left open, or by an abort.
 
     Native libraries abort as they are unloaded, and a shell tells of it; an agent that looks after workers counts it as their end.
     """
     typed = ending.teller == WRAPPER and ending.code == _TYPED
-    aborted = ending.teller == _SHELL and ending.code == _ABORTED
+    aborted = ending.teller == _SHELL and ending.code in _PUT_AWAY
     return (
         (typed or aborted)
         and ending.file is not None

@@ -38,6 +38,8 @@ _OF_OPTIONS = "usercode.unrecognized-arguments"
 """What ends a program as it reads its options: what stands behind it is of another start."""
 _LONG = 200
 """So many lines behind that are no last words of a script."""
+_KEPT_BACK = 2 * 8192
+"""Bytes: a program whose output goes to a file has its last lines written as it ends, a buffer full of them and no more."""
 _SAVED = "progress.checkpoint-saved"
 _DONE = (_SAVED, "progress.evaluation", "progress.results-saved", "progress.epoch-took")
 """What is told of work that was done, with or without a number of its step."""
@@ -145,7 +147,7 @@ class Progress:
             return True
         if self._of_a_start(event) or self._done_without(event) or self._printed_by_a_library(event):
             return True
-        if self._printed_by_the_program(event) or self._loaded_in_part(event):
+        if self._printed_by_the_program(event) or self._loaded_in_part(event) or self._begun_anew(event):
             return True
         if event.category == "preemption" and event.role == "root":
             return self.behind(event) >= STEPS_BEHIND_AN_END and self._outlived(event)
@@ -225,6 +227,8 @@ class Progress:
             return False
         if self._last.stopped(event) or (event.id == _OF_CONDA and self._went_on(event)):
             return True
+        if event.guessed and self.case.lines_behind(event.hit) >= _LONG and not self._last.failed_otherwise(event):
+            return True
         if event.time is not None or event.hit.file in self._ranks_in:
             return False
         told = len(self.case.steps) - len(self.case.steps_in.get(event.hit.file, ()))
@@ -271,6 +275,24 @@ class Progress:
             return False
         last = self._last_raised(event)
         return last is not None and caught_by_the_program(last) and len(self._ranks_told(event.hit.file)) < 2
+
+    def _begun_anew(self, event: Event) -> bool:
+        """Return whether nobody caught an exception and the file tells of much more training behind it: of another start.
+
+        What a program printed before it ended and its system writes only then is less than that. Where several ranks or agents
+        speak it may be the others that went on.
+        """
+        if event.place not in self._raised or not self._calm or len(self.case.people.seen) > 1:
+            return False
+        last = self._last_raised(event)
+        top = last is not None and bool(last.frames) and last.frames[0].function == "<module>" and not last.ignored
+        file = self.case.files.get(event.hit.file)
+        if not top or file is None or file.size - event.hit.offset < _KEPT_BACK:
+            return False
+        steps = self.case.steps_in.get(event.hit.file, [])
+        behind = len(steps) - bisect_right(steps, event.hit.line, key=lambda one: one.line)
+        done = [one for one in self.case.events if one.id in _DONE and one.hit.file == event.hit.file]
+        return behind >= STEPS_BEHIND_AN_END or sum(one.hit.line > event.hit.line for one in done) >= STEPS_BEHIND
 
     def _loaded_in_part(self, event: Event) -> bool:
         """Return whether a checkpoint did not fit, was loaded all the same as nothing raised, and the file tells of steps behind it."""
