@@ -13,6 +13,7 @@ from preflight.investigate.cause.exceptions import REPEATED
 from preflight.investigate.course.bad_ends import BadEnds
 from preflight.investigate.course.evaluations import never_finite
 from preflight.investigate.course.last_lines import LastLines, caught_by_the_program, is_end, stays_in_a_library
+from preflight.investigate.course.next_start import DONE, begun_anew
 from preflight.investigate.course.step_order import StepOrder
 from preflight.vocabulary.log import Raised
 
@@ -38,11 +39,7 @@ _OF_OPTIONS = "usercode.unrecognized-arguments"
 """What ends a program as it reads its options: what stands behind it is of another start."""
 _LONG = 200
 """So many lines behind that are no last words of a script."""
-_KEPT_BACK = 2 * 8192
-"""Bytes: a program whose output goes to a file has its last lines written as it ends, a buffer full of them and no more."""
 _SAVED = "progress.checkpoint-saved"
-_DONE = (_SAVED, "progress.evaluation", "progress.results-saved", "progress.epoch-took")
-"""What is told of work that was done, with or without a number of its step."""
 _OF_A_START = ("environment.missing-module", OWN_MODULE, "environment.import-name", "usercode.syntax")
 _OF_CONDA = "environment.conda"
 """What conda says in a shell that it was not set up in; a program that needs no environment of it runs as well."""
@@ -147,7 +144,9 @@ class Progress:
             return True
         if self._of_a_start(event) or self._done_without(event) or self._printed_by_a_library(event):
             return True
-        if self._printed_by_the_program(event) or self._loaded_in_part(event) or self._begun_anew(event):
+        if self._printed_by_the_program(event) or self._loaded_in_part(event):
+            return True
+        if event.place in self._raised and self._calm and begun_anew(self.case, event, self._last_raised(event)):
             return True
         if event.category == "preemption" and event.role == "root":
             return self.behind(event) >= STEPS_BEHIND_AN_END and self._outlived(event)
@@ -252,7 +251,7 @@ class Progress:
         # Who counts steps, and counts none behind it, may save as it gives up.
         counted = self.case.steps_in.get(file)
         gave_up = counted is not None and counted[-1].line < event.hit.line
-        return self._last.done(file, behind, [name for name in _DONE if not (gave_up and name == _SAVED)])
+        return self._last.done(file, behind, [name for name in DONE if not (gave_up and name == _SAVED)])
 
     def _printed_by_a_library(self, event: Event) -> bool:
         """Return whether a library caught what an event tells and printed it itself, and the job was only ended from outside.
@@ -275,24 +274,6 @@ class Progress:
             return False
         last = self._last_raised(event)
         return last is not None and caught_by_the_program(last) and len(self._ranks_told(event.hit.file)) < 2
-
-    def _begun_anew(self, event: Event) -> bool:
-        """Return whether nobody caught an exception and the file tells of much more training behind it: of another start.
-
-        What a program printed before it ended and its system writes only then is less than that. Where several ranks or agents
-        speak it may be the others that went on.
-        """
-        if event.place not in self._raised or not self._calm or len(self.case.people.seen) > 1:
-            return False
-        last = self._last_raised(event)
-        top = last is not None and bool(last.frames) and last.frames[0].function == "<module>" and not last.ignored
-        file = self.case.files.get(event.hit.file)
-        if not top or file is None or file.size - event.hit.offset < _KEPT_BACK:
-            return False
-        steps = self.case.steps_in.get(event.hit.file, [])
-        behind = len(steps) - bisect_right(steps, event.hit.line, key=lambda one: one.line)
-        done = [one for one in self.case.events if one.id in _DONE and one.hit.file == event.hit.file]
-        return behind >= STEPS_BEHIND_AN_END or sum(one.hit.line > event.hit.line for one in done) >= STEPS_BEHIND
 
     def _loaded_in_part(self, event: Event) -> bool:
         """Return whether a checkpoint did not fit, was loaded all the same as nothing raised, and the file tells of steps behind it."""
