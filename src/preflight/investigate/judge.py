@@ -142,7 +142,8 @@ def _judge_one(case: Case) -> Judged:
     failing = without_words_beside_the_end(case, failing, ended=progress.ended)
     failing = without_repeated(case, without_what_is_behind(case, failing), recovered)
     left = without_what_it_goes_on_behind(case, without_went_by(case, failing))
-    recovered += [event for event in failing if event not in left]
+    kept = {id(event) for event in left}
+    recovered += [event for event in failing if id(event) not in kept]
     scene = Scene(case=case, progress=progress, failing=tuple(without_teardown_alone(case, left)))
     culprit = culprit_of(scene)
     return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),

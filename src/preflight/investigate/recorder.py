@@ -142,17 +142,33 @@ _DIFFER = Signature(
 )  # fmt: skip
 
 
+def _lines_differ(case: Case, evidence: FlightEvidence) -> bool:
+    """Return whether watchdogs of most ranks name one call and those of a few another of the same number in the same group."""
+    from preflight.investigate.flight.from_logs import ranks_that_name_groups
+
+    one = next((one for one in evidence.differences if one.what != "call-site"), None)
+    if one is None or not one.minority:
+        return False
+    return {*one.minority, *one.majority} <= ranks_that_name_groups(case.reading.hits)
+
+
 def flight_events(case: Case) -> tuple[Event, ...]:
-    """Return what dumps show as an event: a difference of calls names a cause, waiting alone is a symptom."""
+    """Return what dumps show as an event: a difference of calls names a cause, waiting alone is a symptom.
+
+    Of the lines of watchdogs, which show waiting anyway, only a difference is one.
+    """
     evidence = recorded(case)
-    if evidence is None or evidence.text is None or not case.reading.flights:
+    if evidence is None or evidence.text is None or not (case.reading.flights or _lines_differ(case, evidence)):
         return ()
     differ = evidence.category == "usercode" and bool(evidence.differences)
     signature = _DIFFER if differ else _SIGNATURE
     first = evidence.ranks[0] if evidence.ranks else None
     quotes = [quote for reason in first.reasons for quote in reason.quotes] if first is not None else []
     indices = {file.path: file.index for file in case.reading.files}
-    file = indices.get(quotes[0].path, case.reading.flights[0].file) if quotes else case.reading.flights[0].file
+    file = case.reading.flights[0].file if case.reading.flights else None
+    file = indices.get(quotes[0].path, file) if quotes else file
+    if file is None:
+        return ()
     rank = first.rank if differ and first is not None and first.weight > 1.0 else None
     hit = Hit(signature=signature.id, file=file, line=0, offset=0, text=evidence.text)
     return (

@@ -166,6 +166,31 @@ def test_lines_of_the_log_stand_in_for_dumps() -> None:
     assert evidence.ranks[0].rank == 2
 
 
+def caught(rank: int, number: int, name: str, guid: int = 0, count: int = 1024) -> list[Hit]:
+    """The lines of a watchdog: the first names no group, the next one does."""
+    work = f"WorkNCCL(SeqNum={number}, OpType={name}, NumelIn={count}, NumelOut={count}, Timeout(ms)=600000)"
+    texts = [
+        f"[rank{rank}]:[E ProcessGroupNCCL.cpp:685] [Rank {rank}] Watchdog caught collective operation timeout: {work}",
+        f"[rank{rank}]:[E ProcessGroupNCCL.cpp:2252] [PG ID {guid} PG GUID {guid}(group_{guid}) Rank {rank}]  failure detected by "
+        f"watchdog at work sequence id: {number} PG status: last enqueued work: {number}, last completed work: {number - 1}",
+    ]
+    return [Hit(signature="network.watchdog-timeout", file=rank, line=at, offset=0, text=text, who=Who(rank=rank))
+            for at, text in enumerate(texts, 1)]  # fmt: skip
+
+
+def test_nobody_has_arrived_together_where_watchdogs_name_different_calls() -> None:
+    hits = [hit for rank in range(8) for hit in caught(rank, 40, "ALLGATHER" if rank == 5 else "ALLREDUCE")]
+    evidence = votes_of_flights(flights_of_hits(hits), world_size=8)
+    assert evidence.differences[0].minority == (5,)
+    assert [one.rank for one in evidence.ranks if one.weight > 0] == [5]
+    assert not any("everyone made" in reason.text for one in evidence.ranks for reason in one.reasons)
+
+
+def test_calls_of_the_same_number_in_two_groups_are_no_difference() -> None:
+    hits = [hit for rank in range(8) for hit in caught(rank, 40, "ALLREDUCE" if rank < 6 else "BROADCAST", rank // 6)]
+    assert votes_of_flights(flights_of_hits(hits), world_size=8).differences == ()
+
+
 def test_no_dumps_give_no_votes() -> None:
     assert votes_of_flights(()) == FlightEvidence()
     assert votes_of_flights([Flight(who=Who(), file=0), Flight(who=Who(rank=1), file=0, problem="cut off")]).ranks == ()

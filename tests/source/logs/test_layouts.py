@@ -278,3 +278,27 @@ def test_the_label_of_torch_is_read_behind_what_was_no_label_in_a_line_before() 
     plain = heads.head_of("2026-11-28 01:03:06,744 ERROR [2] Traceback (most recent call last):")
     labelled = heads.head_of("2026-11-28 01:03:06,745 ERROR [2] [rank2]: IndexError: out of bounds")
     assert (plain.who.rank, labelled.who.rank) == (None, 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "who"),
+    [
+        ("run/gpu017.log", Who(node="gpu017")),
+        ("run/gpua104.kern.log", Who(node="gpua104")),
+        ("run/gpu-212/agent.log", Who(node="gpu-212")),
+        ("run/gpu44.log", Who(node="gpu44")),
+        ("run/gpu029/j_x1/attempt_0/3/stderr.log", Who(None, "gpu029", 3, 0)),
+        ("run/gpu7.log", Who(local_rank=7)),
+        ("node4/cuda_1.log", Who(None, "node4", 1)),
+        ("build/cuda121.log", Who()),
+        ("build/cuda-12.4.log", Who()),
+    ],
+)
+def test_a_machine_with_cards_is_no_card_and_a_version_is_none(path: str, who: Who) -> None:
+    assert named(path).who == who
+
+
+def test_a_folder_around_all_files_is_no_machine_where_machines_have_folders_within() -> None:
+    paths = [f"node-failure-7/{name}" for name in ("srun.err", "gpu001/j/attempt_0/0/stderr.log", "gpu002/agent.log")]
+    assert [one.who.node for one in label(paths)] == [None, "gpu001", "gpu002"]
+    assert [one.who.node for one in label(["node-failure-7/a.log", "node-failure-7/b.log"])] == ["node-failure-7"] * 2

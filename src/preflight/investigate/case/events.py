@@ -51,10 +51,13 @@ def events_of(case: Case) -> tuple[Event, ...]:
     ]
     saving = [event for event in found if event.signature is not None and event.signature.marks == "checkpoint"]
     taken |= _handed_on_below(case)
+    passed = (
+        taken | stopping | broken_off
+    )  # once: with thousands of ranks, each of thousands of exceptions is held against it
     found += [
         _while_saving(of_raised(case, raised), saving)
         for raised in uncaught(reading.raised)
-        if raised.hit.place not in taken | stopping | broken_off and not_told_by_the_compiler({}, raised.hit.text)
+        if raised.hit.place not in passed and not_told_by_the_compiler({}, raised.hit.text)
     ]
     # The last line of an exception that was caught, or raised from, says no more than the one that came of it.
     taken.update(event.place for event in found)

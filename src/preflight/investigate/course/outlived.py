@@ -137,7 +137,8 @@ def passed_as_before(progress: Progress, failing: list[Event], recovered: list[E
         and progress.made_a_step_behind(event)
     ]
     recovered += passed
-    return [event for event in failing if event not in passed]
+    out = {id(event) for event in passed}
+    return [event for event in failing if id(event) not in out]
 
 
 def without_repeated(case: Case, failing: list[Event], recovered: Sequence[Event]) -> list[Event]:
@@ -189,7 +190,8 @@ def without_passed_over(case: Case, failing: list[Event]) -> list[Event]:
         ]
         often = Counter(event.id for event in caught)
         passed += [event for event in caught if often[event.id] >= _PASSED_OVER]
-    return [event for event in failing if event not in passed]
+    out = {id(event) for event in passed}
+    return [event for event in failing if id(event) not in out]
 
 
 def without_outlived(failing: list[Event], recovered: Sequence[Event]) -> list[Event]:
@@ -198,10 +200,10 @@ def without_outlived(failing: list[Event], recovered: Sequence[Event]) -> list[E
     A program that catches what a step raises prints it again in the next step; the last time, nothing shows that it went on.
     """
     counts = Counter((event.id, event.hit.file) for event in recovered if event.raised is None)
-    outlived = [
-        event
+    outlived = {
+        id(event)
         for event in failing
         if event.role == "root" and event.raised is None and counts[event.id, event.hit.file] >= _OUTLIVED
-    ]
-    others = [event for event in failing if event.role == "root" and event not in outlived]
-    return [event for event in failing if event not in outlived] if others else failing
+    }
+    others = any(event.role == "root" and id(event) not in outlived for event in failing)
+    return [event for event in failing if id(event) not in outlived] if others else failing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -45,6 +45,8 @@ _SEVERAL = 3
 # The weight from which the Flight Recorder alone says that a rank stopped.
 SINK = 1.5
 MOST_SUSPECTS = 16
+# A hint that weighs less than this share of another takes nothing of what the other says, at however many ranks it points.
+NEARLY = 0.5
 
 
 def kinds() -> tuple[str, ...]:
@@ -89,6 +91,15 @@ def _points(vote: Vote, table: Mapping[str, float]) -> bool:
     return vote.rank is not None and table[vote.kind] * vote.strength > 0
 
 
+def _pointed(votes: Sequence[Vote], table: Mapping[str, float]) -> dict[str, list[float]]:
+    """Return the strengths of the votes of each kind that point to ranks, in order."""
+    found: dict[str, list[float]] = {}
+    for vote in votes:
+        if _points(vote, table):
+            found.setdefault(vote.kind, []).append(abs(vote.strength))
+    return {kind: sorted(strengths) for kind, strengths in found.items()}
+
+
 def posterior(scene: Scene, votes: Sequence[Vote]) -> dict[int | str | None, float]:
     """Return the probability that it was each rank, a node of which no rank is known, or nobody in particular (None)."""
     people, table = scene.case.people, weights()
@@ -97,11 +108,12 @@ def posterior(scene: Scene, votes: Sequence[Vote]) -> dict[int | str | None, flo
     # The weights are those of runs of eight ranks: what points to one of many says more, and as much more as there are ranks.
     more = log(max(len(scores), USUAL) / USUAL)
     scores[NOBODY] = table["nobody"] + more
-    pointed = Counter(vote.kind for vote in votes if _points(vote, table))
+    pointed = _pointed(votes, table)
     for vote in votes:
         weight = table[vote.kind] * vote.strength
         if _points(vote, table):
-            weight += max(more - log(pointed[vote.kind]), 0.0) * min(abs(vote.strength), 1.0)
+            beside = len(pointed[vote.kind]) - bisect_left(pointed[vote.kind], NEARLY * abs(vote.strength))
+            weight += max(more - log(beside), 0.0) * min(abs(vote.strength), 1.0)
         if vote.rank is None and vote.node is None:
             scores[NOBODY] += weight
         elif vote.rank is not None:

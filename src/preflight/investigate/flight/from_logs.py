@@ -13,6 +13,7 @@ _RANK = re.compile(r"[Rr]ank (\d+)\]")
 _WORK = re.compile(
     r"WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?(?:, NumelOut=(\d+))?(?:, Timeout\(ms\)=(\d+))?"
 )
+_AT_WORK = re.compile(r"work sequence id: (\d+)")
 NUMBER_ALONE = "call"
 """The name of a call of which a line tells the number and not what it was."""
 
@@ -20,17 +21,14 @@ NUMBER_ALONE = "call"
 def flights_of_hits(hits: Iterable[Hit]) -> tuple[Flight, ...]:
     """Return a flight for each rank whose log names its last calls: ``last enqueued work: 7, last completed work: 6``."""
     found: dict[int, tuple[Hit, dict[str, int], dict[str, int], dict[str, str], list[Call]]] = {}
-    for hit in hits:
-        for text in (hit.text, *hit.below):
-            last, work = _LAST.search(text), _WORK.search(text)
-            if not last and not work:
-                continue
-            named = _RANK.search(text)
-            rank = int(named.group(1)) if named else hit.who.rank
-            if rank is None:
-                continue
+    told = [(rank, hit, text) for hit in hits for text in (hit.text, *hit.below)
+            if (rank := _rank(text, hit)) is not None]  # fmt: skip
+    groups = _groups(told)
+    for rank, hit, text in told:
+        last, work = _LAST.search(text), _WORK.search(text)
+        if last or work:
             entry = found.setdefault(rank, (hit, {}, {}, {}, []))
-            _take(entry, text, last, work)
+            _take(entry, text, last, work, groups.get((rank, int(work[1]))) if work else None)
     _finish_before(tuple(found.values()))
     return tuple(
         Flight(
@@ -45,6 +43,34 @@ def flights_of_hits(hits: Iterable[Hit]) -> tuple[Flight, ...]:
         )
         for rank, (hit, enqueued, completed, titles, calls) in sorted(found.items())
     )
+
+
+def ranks_that_name_groups(hits: Iterable[Hit]) -> frozenset[int]:
+    """Return the ranks whose watchdogs say which group they speak of: without it, calls of the same number need not be the same call."""
+    return frozenset(
+        rank
+        for hit in hits
+        for text in (hit.text, *hit.below)
+        if (rank := _rank(text, hit)) is not None and _GROUP.search(text)
+    )
+
+
+def _rank(text: str, hit: Hit) -> int | None:
+    """Return the rank whose watchdog speaks; None where a line tells nothing of calls."""
+    if "ork" not in text:
+        return None
+    named = _RANK.search(text)
+    return int(named.group(1)) if named else hit.who.rank
+
+
+def _groups(told: Iterable[tuple[int, Hit, str]]) -> dict[tuple[int, int], str]:
+    """Return the head with the group of a call, by rank and number: the first line of a watchdog names no group, the next one does."""
+    found: dict[tuple[int, int], str] = {}
+    for rank, _, text in told:
+        group, number = _GROUP.search(text), _AT_WORK.search(text) or _WORK.search(text)
+        if group and number:
+            found.setdefault((rank, int(number[1])), group[0])
+    return found
 
 
 def _finish_before(entries: Sequence[tuple[Hit, dict[str, int], dict[str, int], dict[str, str], list[Call]]]) -> None:
@@ -75,9 +101,10 @@ def _take(
     text: str,
     last: re.Match[str] | None,
     work: re.Match[str] | None,
+    head: str | None = None,
 ) -> None:
     hit, enqueued, completed, titles, calls = entry
-    group, title = _group(text)
+    group, title = _group(text if head is None or _GROUP.search(text) else head)
     if title:
         titles[group] = title
     if last:

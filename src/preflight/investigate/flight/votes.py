@@ -75,8 +75,9 @@ def votes_of_flights(
     shares = flow(waits)
     reasons: dict[int, list[Reason]] = {rank: [] for rank in ranks}
     _of_mismatch(strong, chosen, paths, reasons)
-    _of_waiting(waits, shares, chosen, paths, reasons, scale=0.25 if strong and strong.what != "call-site" else 1.0,
-                partly=partly)  # fmt: skip
+    kept = _without_arrived(waits, strong)
+    _of_waiting(kept, {rank: share for rank, share in shares.items() if rank in kept}, chosen, paths, reasons,
+                scale=0.25 if strong and strong.what != "call-site" else 1.0, partly=partly)  # fmt: skip
     evidence = evidence_of(reasons, shares)
     return FlightEvidence(
         ranks=evidence,
@@ -129,6 +130,19 @@ def _of_mismatch(
         reasons[rank].append(
             Reason(text=f"call {one.sequence} of {one.group} is the same as on most ranks", weight=-0.5 * certain)
         )
+
+
+def _without_arrived(waits: dict[int, Wait], one: Difference | None) -> dict[int, Wait]:
+    """Leave out who waits in a call that ranks made differently: nobody arrived in it together."""
+    if one is None:
+        return waits
+    return {
+        rank: wait
+        for rank, wait in waits.items()
+        if wait.end != "all-arrived"
+        or wait.call is None
+        or (wait.group, wait.call.sequence) != (one.group, one.sequence)
+    }
 
 
 def _of_waiting(

@@ -13,7 +13,14 @@ from preflight.vocabulary.log import Who
 
 _TORCHRUN = re.compile(r"(?:^|/)(?:([^/]+)/)?attempt_(\d+)/(\d+)(?:/(?:stdout|stderr|error)\.[a-z]+|\.log|$)")
 _RANK = re.compile(r"(?:^|[^a-z])(?:global[._-]?)?rank[._-]?(\d{1,6})(?!\d)", re.IGNORECASE)
-_LOCAL = re.compile(r"(?:^|[^a-z])(?:local[._-]?rank|gpu|cuda)[._-]?(\d{1,3})(?!\d)", re.IGNORECASE)
+_LOCAL = re.compile(r"(?:^|[^a-z])local[._-]?rank[._-]?(\d{1,3})(?!\d)", re.IGNORECASE)
+_CARD = re.compile(r"(?:^|[^a-z])(?:gpu[._-]?(0?\d|1[0-5])|cuda[:._-]?(\d)(?!\.\d))(?!\d)", re.IGNORECASE)
+"""A card of a machine, as files of its worker are named; ``cuda121`` and ``cuda-12.4`` are versions."""
+_GPU_HOST = re.compile(
+    r"(?:^|/)(gpu(?:[a-z]{1,2}[._-]?\d+|[._-]?0\d{2,4}|[._-]?[1-9]\d{2,3}|0\d|[._-]?(?:1[6-9]|[2-9]\d)))(?=$|[/._])",
+    re.IGNORECASE,
+)
+"""A machine with cards, as clusters call it: ``gpu031``, ``gpua007``, ``gpu-104``; no machine has so many cards."""
 _PADDLE = re.compile(r"(?:^|/)workerlog\.(\d{1,3})$")
 """As Paddle's launcher names the files of its workers, by their place on the node."""
 _OTHER_RANK = re.compile(r"(?:local|node|machine)[._-]?rank", re.IGNORECASE)
@@ -47,7 +54,7 @@ def named(path: str) -> Named:
     torchrun = _TORCHRUN.search(path)
     if torchrun:
         above = path[: torchrun.start()] if torchrun[1] else ""
-        node = _last(_NODE, above)
+        node = _machine(above)
         who = Who(None, node, int(torchrun[3]), int(torchrun[2]))
         return Named(who, "torchrun", torchrun[1] or "")
     pods = _PODS.search(path)
@@ -58,8 +65,9 @@ def named(path: str) -> Named:
     rank = rank if rank is not None else _number(_RANK, "/" + folder.rpartition("/")[2])
     local = _number(_PADDLE, name)
     local = local if local is not None else _number(_LOCAL, name)
+    local = local if local is not None or _GPU_HOST.search("/" + name) else _card(name)
     pod = _last(_POD, path)
-    node = pod or _last(_NODE, folder if _PADDLE.search(name) else path)
+    node = pod or _machine(folder if _PADDLE.search(name) else path)
     if node is not None and rank is not None and "rank" in node.lower():
         node = None  # worker_rank2.log: the writer is a rank, and nothing is said of where it runs
     slurm = _SLURM.search(path)
@@ -94,12 +102,23 @@ def label(paths: Sequence[str]) -> list[Named]:
     plain = [path for path, told in zip(paths, alone, strict=True) if told.layout in ("", "slurm")]
     counted = numbered([path for path in plain if not _rotated(path)])
     counted |= _first_ones([path for path, told in zip(paths, alone, strict=True) if told.who.rank], plain)
+    around = _around(paths, [told.who.node for told in alone])
     return [
         Named(msgspec.structs.replace(told.who, rank=counted[path]), "srun-files", told.job)
         if path in counted
         else told
+        if told.who.node is None or told.who.node != around
+        else told._replace(who=msgspec.structs.replace(told.who, node=None))
         for path, told in zip(paths, alone, strict=True)
     ]
+
+
+def _around(paths: Sequence[str], nodes: Sequence[str | None]) -> str | None:
+    """Return the name that all files bear in a folder around them, where some lie in folders of machines within: it is none of a machine."""
+    told = {node for node in nodes if node is not None}
+    if len(told) < 2:
+        return None
+    return next((node for node in sorted(told) if all(f"/{node}/" in f"/{path}" for path in paths)), None)
 
 
 def _first_ones(others: Sequence[str], plain: Sequence[str]) -> dict[str, int]:
@@ -116,6 +135,18 @@ def _rotated(path: str) -> bool:
 def _number(pattern: re.Pattern[str], text: str) -> int | None:
     found = pattern.findall(text)
     return int(found[-1]) if found else None
+
+
+def _machine(path: str) -> str | None:
+    """Return the machine that a path names; the innermost one where it names several."""
+    found = [told for pattern in (_NODE, _GPU_HOST) for told in pattern.finditer(path)]
+    return _ENDINGS.sub("", max(found, key=lambda told: told.end(1))[1]) if found else None
+
+
+def _card(name: str) -> int | None:
+    """Return the number of the card that the name of a file tells."""
+    found = _CARD.search(name)
+    return int(found[1] or found[2]) if found else None
 
 
 def _last(pattern: re.Pattern[str], text: str) -> str | None:
