@@ -50,6 +50,14 @@ def test_a_bug_that_is_still_there_is_called_fixed_in_5_percent_at_most(rate: fl
     assert share("FIXED", seen, 200) <= 0.05 + 0.03
 
 
+def test_a_rate_that_is_stated_without_a_unit_is_of_runs_though_the_steps_of_all_are_told() -> None:
+    before, after = runs([True], steps=30), runs([False] * 3, steps=40)
+    found = verify(before, after, asked=Asked(rate=0.3))
+    assert found.status == "INCONCLUSIVE"
+    assert found.needed == ("6 more runs after the change without any failure",)
+    assert verify(before, after, asked=Asked(rate=0.3, unit="steps")).status == "FIXED"
+
+
 def test_three_clean_trials_are_never_enough() -> None:
     found = verify(runs([True]), runs([False] * 3))
     assert found.status == "INCONCLUSIVE"

@@ -10,7 +10,7 @@ from preflight.investigate.case.case import Case, Event, by_file
 from preflight.investigate.case.unexplained import any_trouble
 from preflight.investigate.course.progress import Progress
 from preflight.source.logs.lettered import lettered
-from preflight.vocabulary.log import Raised
+from preflight.vocabulary.log import Place, Raised
 
 _WARNED = re.compile(
     r"(?:^|: )(?:\w+\.)*[A-Z]\w*Warning: |^\s*(?:warnings\.)?warn\(|^[^A-Za-z]{0,12}m?[\[(]?WARN(?:ING)?[\])]?[^A-Za-z]"
@@ -170,17 +170,21 @@ def without_passed_over(case: Case, failing: list[Event]) -> list[Event]:
     """
     raised = {one.hit.place for one in case.raised}
     passed: list[Event] = []
+    roots: dict[Place, Event] = {}
+    for event in failing:
+        if event.role == "root":
+            roots.setdefault(event.place, event)
+    of_file = by_file(failing, lambda one: one.hit.file)
     for file, told in by_file(case.raised, lambda one: one.hit.file).items():
         last = max(told, key=lambda one: one.hit.line)
-        own = next((one for one in failing if one.place == last.hit.place and one.role == "root"), None)
+        own = roots.get(last.hit.place)
         top = bool(last.frames) and last.frames[0].function == "<module>" and not last.ignored
         if own is None or not top or last.begins is None or last.exception.rpartition(".")[2] in _OF_NOTHING:
             continue
         caught = [
             event
-            for event in failing
-            if event.hit.file == file
-            and event.hit.who == last.hit.who
+            for event in of_file.get(file, ())
+            if event.hit.who == last.hit.who
             and event.hit.line < last.begins
             and event.place not in raised
             and event.role == "root"

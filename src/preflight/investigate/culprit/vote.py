@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import msgspec
 
 from preflight.investigate.case.case import Case, Event
@@ -29,7 +31,7 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
     shared: bool = False
 
 
-class Scene(msgspec.Struct, frozen=True, kw_only=True):
+class Scene(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What the kinds of evidence look at.
 
     Attributes:
@@ -44,18 +46,22 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     failing: tuple[Event, ...]
     window: float = 0.0
 
-    @property
+    @cached_property
     def waited(self) -> bool:
         """Whether ranks waited for others until a limit: who is waited for need not have ended."""
         return any(event.role == "cascade" and is_wait(event) and not from_dump(event) for event in self.failing)
 
-    @property
+    @cached_property
     def differed(self) -> bool:
         """Whether ranks called what does not fit together: whose process ends of it first is chance."""
         return any(event.role == "cascade" and any(word in event.id for word in _DIFFER) for event in self.failing)
 
     def roots(self) -> tuple[Event, ...]:
         """The events that name a cause on a rank or a node."""
+        return self._roots
+
+    @cached_property
+    def _roots(self) -> tuple[Event, ...]:
         return tuple(event for event in self.failing if event.role == "root")
 
 

@@ -159,13 +159,17 @@ def _of_waiting(
     most = max(shares.values())
     few = 2 * sum(wait.end == "no-dump" for wait in waits.values()) > len(waits)
     lost = max((share for rank, share in shares.items() if waits[rank].end == "no-dump"), default=0.0)
-    ends = [rank for rank in shares if waits[rank].end is not None or shares[rank] >= 0.999 * most]
+    ends = {rank for rank in shares if waits[rank].end is not None or shares[rank] >= 0.999 * most}
+    words: dict[tuple[int, ...], str] = {}
     for rank, wait in waits.items():
         share = shares.get(rank, 0.0)
         call = f"{wait.call.name} {wait.call.sequence} of {wait.group}" if wait.call else ""
         if share <= 0.0 or rank not in ends:
             if wait.behind or wait.elsewhere:
-                text = f"it waits in {call} for {ranks_written(wait.behind or wait.elsewhere)}"
+                others = wait.behind or wait.elsewhere
+                if others not in words:
+                    words[others] = ranks_written(others)
+                text = f"it waits in {call} for {words[others]}"
                 quotes = _quote(rank, chosen, paths, f"{call}: {wait.call.state if wait.call else ''}")
                 guessed = partly and all(waits[one].end == "no-dump" for one in wait.behind or wait.elsewhere)
                 weight = round(VICTIM * scale * (OF_AN_EXCERPT if guessed else 1.0), 3)
@@ -190,6 +194,8 @@ def ends_of(share: float) -> str:
 
 
 def _end(wait: Wait, share: float, waits: dict[int, Wait], call: str) -> tuple[float, str]:
+    if wait.end == "all-arrived":
+        return ARRIVED, f"everyone made the {call} that it is in: a device or the connection holds it"
     waiting = sorted(
         other.rank for other in waits.values() if wait.rank in other.behind or wait.rank in other.elsewhere
     )
@@ -206,8 +212,6 @@ def _end(wait: Wait, share: float, waits: dict[int, Wait], call: str) -> tuple[f
             SINK,
             f"its {call} was finished by its peers and not by it: its device or its program stopped there; {ends}",
         )
-    if wait.end == "all-arrived":
-        return ARRIVED, f"everyone made the {call} that it is in: a device or the connection holds it"
     if wait.end == "idle":
         return SINK, f"it has finished every call that it made and did not make the next one; {of_it}; {ends}"
     return SINK / 2, f"it waits in {call} in a circle; {of_it}"

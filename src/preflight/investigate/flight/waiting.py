@@ -7,7 +7,7 @@ or whose call was finished by its peers while it never saw the end of it (its de
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -18,6 +18,10 @@ from preflight.vocabulary.log import Call, Flight
 End = Literal["idle", "no-dump", "device", "all-arrived"]
 # Every rank does not have to be there for these to finish on another.
 ONE_SIDED = frozenset({"broadcast", "_broadcast_oop", "reduce", "_reduce_oop", "gather", "scatter", "send", "recv"})
+
+
+_MOST_ROUNDS = 2048
+"""A circle of more ranks has not been seen: pipelines have tens of stages."""
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,57 +46,83 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
 
 def waits_of(flights: dict[int, Flight], groups: Sequence[GroupState], ranks: Sequence[int]) -> dict[int, Wait]:
     """Return what each rank waits for."""
-    heads = {rank: _head(flight, groups) for rank, flight in flights.items()}
+    of_rank: dict[tuple[int, str], GroupState] = {}
+    for group in groups:
+        for rank in group.members:
+            of_rank.setdefault((rank, group.name), group)
+    heads = {rank: _head(rank, flight, of_rank) for rank, flight in flights.items()}
     known = frozenset(ranks)
+    told: dict[tuple[int, int], _Others] = {}
     waits = {}
     for rank in ranks:
         flight = flights.get(rank)
         if flight is None:
             waits[rank] = Wait(rank=rank, call=None, end="no-dump")
+            continue
+        call = heads[rank]
+        if call is None:
+            waits[rank] = Wait(rank=rank, call=None, end="idle")
+            continue
+        state = of_rank.get((rank, call.group))
+        label = state.label if state else f"group {call.group}"
+        if call.peer_to_peer:
+            waits[rank] = _pair_wait(rank, call, label, heads, flights, known)
+        elif state is None:
+            waits[rank] = Wait(rank=rank, call=call, group=label, end="all-arrived")
         else:
-            waits[rank] = _wait(rank, heads, flights, groups, known)
+            # All who wait in a call wait for the same ranks: with thousands of them that is looked up once.
+            key = (id(state), call.sequence)
+            if key not in told:
+                told[key] = _others(call, state, heads, flights, known)
+            waits[rank] = _wait(rank, call, label, told[key])
     return waits
 
 
-def _head(flight: Flight, groups: Sequence[GroupState]) -> Call | None:
+def _head(rank: int, flight: Flight, of_rank: Mapping[tuple[int, str], GroupState]) -> Call | None:
     """Return the oldest call that is not finished; calls of a log have no times, so that their order counts."""
-    rank = flight.who.rank
-    done = {group.name: group.completed.get(rank, -1) for group in groups if rank in group.members}
-    open_calls = [
-        call
-        for call in flight.calls
-        if call.state != "completed" and (call.peer_to_peer or call.sequence > done.get(call.group, -1))
-    ]
+    open_calls = []
+    for call in flight.calls:
+        state = of_rank.get((rank, call.group))
+        done = state.completed.get(rank, -1) if state is not None else -1
+        if call.state != "completed" and (call.peer_to_peer or call.sequence > done):
+            open_calls.append(call)
     return min(open_calls, key=lambda call: call.created or 0.0) if open_calls else None
 
 
-def _wait(
-    rank: int,
+class _Others(msgspec.Struct, frozen=True):
+    """Who has not made a call, who has finished it, and who made it and is held up in an older one."""
+
+    behind: tuple[int, ...]
+    finished: frozenset[int]
+    elsewhere: tuple[int, ...]
+
+
+def _others(
+    call: Call,
+    state: GroupState,
     heads: dict[int, Call | None],
     flights: dict[int, Flight],
-    groups: Sequence[GroupState],
     known: frozenset[int],
-) -> Wait:
-    call = heads[rank]
-    if call is None:
-        return Wait(rank=rank, call=None, end="idle")
-    state = next((one for one in groups if one.name == call.group and rank in one.members), None)
-    label = state.label if state else f"group {call.group}"
-    if call.peer_to_peer:
-        return _pair_wait(rank, call, label, heads, flights, known)
-    if state is None:
-        return Wait(rank=rank, call=call, group=label, end="all-arrived")
-    others = [one for one in state.members if one != rank and one in known]
+) -> _Others:
+    members = [one for one in state.members if one in known]
     behind = tuple(
         one
-        for one in others
+        for one in members
         if (one in state.enqueued and state.enqueued[one] < call.sequence) or (state.sure and one not in flights)
     )
-    if not behind and call.name not in ONE_SIDED:
-        finished = [one for one in others if state.completed.get(one, -1) >= call.sequence]
-        if finished:
-            return Wait(rank=rank, call=call, group=label, end="device")
-    elsewhere = tuple(one for one in others if one not in behind and _held_up(one, call, heads))
+    late = frozenset(behind)
+    return _Others(
+        behind,
+        frozenset(one for one in members if state.completed.get(one, -1) >= call.sequence),
+        tuple(one for one in members if one not in late and _held_up(one, call, heads)),
+    )
+
+
+def _wait(rank: int, call: Call, label: str, others: _Others) -> Wait:
+    behind = tuple(one for one in others.behind if one != rank) if rank in others.behind else others.behind
+    if not behind and call.name not in ONE_SIDED and len(others.finished) > (rank in others.finished):
+        return Wait(rank=rank, call=call, group=label, end="device")
+    elsewhere = tuple(one for one in others.elsewhere if one != rank) if rank in others.elsewhere else others.elsewhere
     end: End | None = None if behind or elsewhere else "all-arrived"
     return Wait(rank=rank, call=call, group=label, behind=behind, elsewhere=elsewhere if not behind else (), end=end)
 
@@ -154,7 +184,7 @@ def flow(waits: dict[int, Wait]) -> dict[int, float]:
     votes = {rank: 1.0 / len(waiting) for rank in waiting}
     total: dict[int, float] = {}
     # In a circle the votes go round for ever: the mean of many rounds is where they are.
-    rounds = 4 * len(waits) + 16
+    rounds = min(4 * len(waits) + 16, _MOST_ROUNDS)
     for turn in range(rounds):
         following: dict[int, float] = {}
         for rank, share in votes.items():
@@ -162,6 +192,8 @@ def flow(waits: dict[int, Wait]) -> dict[int, float]:
             targets = (wait.behind or wait.elsewhere) if wait is not None else ()
             for target in targets or (rank,):
                 following[target] = following.get(target, 0.0) + share / max(len(targets), 1)
+        if following == votes:
+            return dict(sorted(votes.items(), key=lambda item: -item[1]))
         votes = following
         if turn >= rounds // 2:
             for rank, share in votes.items():

@@ -38,7 +38,7 @@ class Asked:
 
         Args:
             what: A signature or a category; None: that of the failures before.
-            unit: What exposure is counted in; None: steps where every run tells them and runs are few, else runs.
+            unit: What exposure is counted in; None: steps where every run tells them and runs are few and no rate is given, else runs.
             rate: How often it failed before, by unit, where that is known better than from the trials.
             every_run: The runs before are all that were made, and not those that failed.
             tolerated: For the sequential test: the rate that would be accepted.
@@ -63,7 +63,8 @@ def judge_problem(before: Sequence[Trial], after: Sequence[Trial], asked: Asked)
     failed_after = [one for one in after if _same(one, what, asked.what)]
     if not failed_before and asked.rate is None and not failed_after:
         return None
-    unit = asked.unit or _unit(before, after)
+    # A rate without a unit is of runs, as people say it: taken by step, one clean run would be enough for any of them.
+    unit = asked.unit or ("runs" if asked.rate is not None else _unit(before, after))
     if unit == "runs" and asked.rate is not None and asked.rate > 1:
         raise UsageError(
             f"--rate {asked.rate:g}: of runs, no more than all fail",
