@@ -30,6 +30,7 @@ from preflight.investigate.course.done_before import without_what_is_behind
 from preflight.investigate.course.endings import ending_events
 from preflight.investigate.course.interrupted import without_cancelled_steps
 from preflight.investigate.course.loss import loss_of
+from preflight.investigate.course.of_nodes import without_words_of_nodes
 from preflight.investigate.course.outlived import (
     passed_as_before,
     without_ignored,
@@ -140,6 +141,9 @@ def _judge_one(case: Case) -> Judged:
     failing = without_ignored(case, failing, ended=progress.ended)
     failing = without_passed_over(case, without_passed_warnings(case, failing))
     failing = without_words_beside_the_end(case, failing, ended=progress.ended)
+    alone = without_words_of_nodes(case, failing, ended=progress.ended)
+    recovered += [event for event in failing if not alone]
+    failing = alone
     failing = without_repeated(case, without_what_is_behind(case, failing), recovered)
     left = without_what_it_goes_on_behind(case, without_went_by(case, failing))
     kept = {id(event) for event in left}
