@@ -17,7 +17,7 @@ from preflight.report.parts.incident_words import (
     several_days,
 )
 from preflight.report.render import render
-from preflight.vocabulary.incident import Activity, Culprit, Incident, Moment, Quote
+from preflight.vocabulary.incident import Activity, Clock, Culprit, Incident, Moment, Quote
 from preflight.vocabulary.report import Report
 
 from .incidents import incident, report
@@ -171,3 +171,15 @@ def test_moments_of_several_days_bear_their_day() -> None:
     assert "05-29 20:26:40" in text
     same_day = tuple(msgspec.structs.replace(one, time=1_780_000_000.0 + at) for at, one in enumerate(moments))
     assert not several_days(same_day)
+
+
+def test_of_hundreds_of_clocks_the_text_shows_those_that_matter() -> None:
+    clocks = tuple(
+        Clock(node=f"cn{number:03d}", ahead=1 + number / 100, error=0.1, markers=50) for number in range(1, 300)
+    )
+    told = msgspec.structs.replace(
+        incident(), clocks=clocks, culprit=Culprit(ranks=(5,), nodes=("cn007",), confidence=0.9)
+    )
+    shown = render(msgspec.structs.replace(report(), incident=told), "text").partition("CLOCKS")[2].splitlines()[:9]
+    assert [line.split()[0] for line in shown[1:7]] == ["cn007", "cn299", "cn298", "cn297", "cn296", "cn295"]
+    assert "and 293 more, within +3.94 s of it either way" in shown[7]

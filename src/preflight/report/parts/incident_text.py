@@ -30,6 +30,7 @@ WORTH_SAYING = 0.5
 MOST_UNKNOWN = 5
 MOST_FOLLOWED = 6
 MOST_REMEDIES = 4
+MOST_CLOCKS = 6
 
 
 def incident_section(canvas: Canvas, incident: Incident, *, verbose: bool = False) -> None:
@@ -51,7 +52,7 @@ def incident_section(canvas: Canvas, incident: Incident, *, verbose: bool = Fals
     _next(canvas, incident, verbose)
     _unknown(canvas, incident, verbose)
     _attempts(canvas, incident)
-    _clocks(canvas, incident)
+    _clocks(canvas, incident, verbose)
     if incident.loss is not None:
         _loss(canvas, incident.loss)
     _caught(canvas, incident)
@@ -254,14 +255,23 @@ def _attempts(canvas: Canvas, incident: Incident) -> None:
                      first=f"{one.number}. ")  # fmt: skip
 
 
-def _clocks(canvas: Canvas, incident: Incident) -> None:
+def _clocks(canvas: Canvas, incident: Incident, verbose: bool) -> None:
     off = [one for one in incident.clocks if abs(one.ahead) > one.error]
     if not off:
         return
     canvas.heading("CLOCKS", "by how much they were ahead of the reference")
-    for one in off:
+    shown = off
+    if len(off) > MOST_CLOCKS and not verbose:  # those of the nodes that are named, then those that are off by most
+        named = [one for one in off if one.node in incident.culprit.nodes]
+        others = sorted((one for one in off if one not in named), key=lambda one: -abs(one.ahead))
+        shown = (named + others)[:MOST_CLOCKS]
+    for one in shown:
         canvas.write(f"{since(one.ahead)} ± {one.error:.3g} s, from {one.markers} markers", indent=2,
                      first=f"{clean(one.node)}  ")  # fmt: skip
+    if len(shown) < len(off):
+        most = max(abs(one.ahead) for one in off if one not in shown)
+        canvas.write(f"and {len(off) - len(shown)} more, within {since(most)} of it either way ({canvas.rest_or_json})",
+                     indent=2)  # fmt: skip
 
 
 def _loss(canvas: Canvas, loss: Loss) -> None:
