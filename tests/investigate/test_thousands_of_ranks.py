@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,3 +62,39 @@ def test_a_kernel_log_of_a_host_with_a_number_is_about_no_rank_that_does_not_exi
     found = incident_of(**steps)
     assert set(found.culprit.ranks) <= set(range(16))
     assert all(rank is None or rank < 16 for moment in found.timeline for rank in (*moment.ranks, moment.rank))
+
+
+def stepped(rank: int, step: int, compute: float, whole: float) -> str:
+    minute, second = divmod(int(step * 1.5), 60)
+    return (
+        f"2026-01-05 10:{minute:02d}:{second:02d},000 INFO [Rank {rank}] step {step}/1000 loss 2.{900 - step} "
+        f"compute_time {compute:.4f}s step_time {whole:.4f}s\n"
+    )
+
+
+@pytest.mark.parametrize("slower", [1.4, 1.0])
+def test_the_rank_that_alone_made_all_slower_is_the_culprit(incident_of: Judge, slower: float) -> None:
+    draw = random.Random(7)
+    own = {(rank, step): draw.gauss(1.0, 0.01) * (slower if rank == 9 and step > 60 else 1.0)
+           for rank in range(24) for step in range(1, 161)}  # fmt: skip
+    longest = [max(own[rank, step] for rank in range(24)) + 0.1 for step in range(1, 161)]
+    found = incident_of(
+        job="".join(
+            stepped(rank, step, own[rank, step], longest[step - 1]) for step in range(1, 161) for rank in range(24)
+        )
+    )
+    assert found.culprit.ranks == ((9,) if slower > 1 else ())
+    assert found.state == ("slow" if slower > 1 else "running")
+    assert (found.category == "none") == (slower == 1.0)
+
+
+def test_the_one_of_many_that_did_not_come_to_the_store_is_named(incident_of: Judge) -> None:
+    lines = "".join(f"[rank{rank}]: starting on 24 ranks\n" for rank in range(24))
+    lines += "".join(
+        f'[rank{rank}]: Traceback (most recent call last):\n[rank{rank}]:   File "/job/train.py", line 9, in <module>\n'
+        f"[rank{rank}]:     main()\n[rank{rank}]: torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. "
+        "23/24 clients joined.\n"
+        for rank in range(24)
+        if rank != 17
+    )
+    assert incident_of(job=lines).culprit.ranks == (17,)

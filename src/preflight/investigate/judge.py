@@ -51,7 +51,7 @@ from preflight.investigate.course.remaining import (
     without_teardown_alone,
 )
 from preflight.investigate.course.restarts import telling
-from preflight.investigate.course.shown import series_events, shown_by, slow
+from preflight.investigate.course.shown import series_events, shown_by, slow, slow_ranks
 from preflight.investigate.course.state import (
     has_many_lines,
     headline_of,
@@ -195,7 +195,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
     incident = Incident(
         state=state,
         onset=onset_of(scene),
-        scope=scope_of(scene, culprit) if failed else "rank" if lagging is not None and lagging.ranks else None,
+        scope=scope_of(scene, culprit) if failed else "rank" if lagging is not None and slow_ranks(lagging) else None,
         category=category,
         root_category=decided.root if failed else None,
         symptom_category=decided.symptom if failed else None,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from preflight.investigate.case.case import Case
 from preflight.investigate.case.lost import lost_logs
 from preflight.investigate.case.people import People
-from preflight.investigate.course.shown import category_of_phase, left_slower, slow
+from preflight.investigate.course.shown import category_of_phase, left_slower, slow, slow_ranks
 from preflight.investigate.course.state import state_of
 from preflight.investigate.culprit.vote import Scene
 from preflight.vocabulary.incident import Culprit, NextStep, Reason, RunState, SeriesFinding, Suspect
@@ -48,7 +48,7 @@ def why_nothing(
     """Return why nothing can be said, in words; None where something is."""
     if failed:
         return None
-    if lagging is not None and not lagging.ranks and category_of_phase(lagging) is None and left_slower(shown):
+    if lagging is not None and not slow_ranks(lagging) and category_of_phase(lagging) is None and left_slower(shown):
         return _SLOWER
     return None if healthy else _UNTOLD[lagging is not None]
 
@@ -83,7 +83,7 @@ def calm_category(lagging: SeriesFinding | None, state: RunState, *, quiet: bool
         return "cannot-tell"
     if lagging is None:
         return "none"
-    return category_of_phase(lagging) or ("cannot-tell" if lagging.ranks else "none")
+    return category_of_phase(lagging) or ("cannot-tell" if slow_ranks(lagging) else "none")
 
 
 def measured(lagging: SeriesFinding) -> tuple[NextStep, ...]:
@@ -101,13 +101,14 @@ def measured(lagging: SeriesFinding) -> tuple[NextStep, ...]:
 
 def slow_ones(lagging: SeriesFinding | None, people: People) -> Culprit:
     """Return the ranks that make a run slow, as sure as the test that found them is seldom wrong."""
-    if lagging is None or not lagging.ranks:
+    ranks = slow_ranks(lagging) if lagging is not None else ()
+    if lagging is None or not ranks:
         return Culprit(reason="nothing failed")
     sure = 1.0 - max(lagging.false_alarms or 0.0, 0.02)
     quotes = (lagging.quote,) if lagging.quote is not None else ()
-    nodes = tuple(dict.fromkeys(people.node_of[rank] for rank in lagging.ranks if rank in people.node_of))
+    nodes = tuple(dict.fromkeys(people.node_of[rank] for rank in ranks if rank in people.node_of))
     reasons = (Reason(text=lagging.text, weight=math.log(sure / (1 - sure)), quotes=quotes),)
     suspects = tuple(
-        Suspect(rank=rank, node=people.node_of.get(rank), probability=sure, reasons=reasons) for rank in lagging.ranks
+        Suspect(rank=rank, node=people.node_of.get(rank), probability=sure, reasons=reasons) for rank in ranks
     )
-    return Culprit(ranks=lagging.ranks, nodes=nodes, confidence=sure, reasons=reasons, suspects=suspects)
+    return Culprit(ranks=ranks, nodes=nodes, confidence=sure, reasons=reasons, suspects=suspects)

@@ -153,6 +153,12 @@ def slow(findings: Sequence[SeriesFinding]) -> SeriesFinding | None:
     return min(told, key=lambda one: one.phase is None, default=None)
 
 
+def slow_ranks(finding: SeriesFinding) -> tuple[int, ...]:
+    """Return the ranks that make a run slow: those that lag, or the one that alone took the time by which all became slower for good."""
+    alone = finding.values.get("alone")
+    return (alone,) if not finding.ranks and isinstance(alone, int) and left_slower((finding,)) else finding.ranks
+
+
 def left_slower(findings: Sequence[SeriesFinding]) -> bool:
     """Return whether the steps are slower at the end by enough to matter, for good as far as the log goes."""
     return any(

@@ -8,7 +8,7 @@ from preflight.investigate.case.excerpts import is_excerpt
 from preflight.investigate.case.lost import lost_logs
 from preflight.investigate.culprit.exit_code import stopped
 from preflight.investigate.culprit.sizes import got_too_much
-from preflight.investigate.culprit.vote import Scene, Vote, speaks_for_itself
+from preflight.investigate.culprit.vote import Scene, Vote, speaks_for_itself, tells_of_others
 from preflight.vocabulary.incident import Quote
 
 _BESIDE_A_CAUSE = 0.4
@@ -109,7 +109,7 @@ def silent_ranks(scene: Scene) -> list[int]:
 
 def _accusing(scene: Scene) -> set[int]:
     """Return the ranks that fail for want of others, as far as their lines tell: not those that name a cause of their own."""
-    own = {event.rank for event in scene.roots() if event.specific}
+    own = {event.rank for event in scene.roots() if event.specific and not tells_of_others(event)}
     return {
         event.rank
         for event in scene.failing

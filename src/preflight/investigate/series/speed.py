@@ -107,7 +107,7 @@ def _stretch(series: Series, tracks: list[Track], base: float, low: int, high: i
         else f"{number(1 / base)} to {number(1 / slow)}"
     )
     rose = f"{what} {grew(slow / base)} ({change}) {series.place(low)}"
-    phase, detail = _phase(series, tracks, before, low, high)
+    phase, detail, alone = _phase(series, tracks, before, low, high)
     return SeriesFinding(
         kind="slowdown",
         series=series.name,
@@ -124,6 +124,7 @@ def _stretch(series: Series, tracks: list[Track], base: float, low: int, high: i
             "at": low,
             "length": high - low,
             "values": len(numbers),
+            **({"alone": alone} if alone is not None else {}),
         },
         quote=quote_of(series.lines[low], series.name),
     )
@@ -152,11 +153,11 @@ def _climb(series: Series) -> SeriesFinding | None:
     )
 
 
-def _phase(series: Series, tracks: list[Track], before: int, low: int, high: int) -> tuple[str | None, str]:
-    """Which phase took most of the added time, and in words; None where no phase took half of it."""
+def _phase(series: Series, tracks: list[Track], before: int, low: int, high: int) -> tuple[str | None, str, int | None]:
+    """Which phase took most of the added time, in words, and on which rank alone; None where no phase took half of it."""
     first, cut, last = (series.steps[i] for i in (before, low, high - 1))
     if first < 0:
-        return None, ""
+        return None, "", None
     grown: dict[str, dict[int, float]] = {}
     for index, track in enumerate(tracks):
         for name, phase in PHASES.items():
@@ -164,24 +165,24 @@ def _phase(series: Series, tracks: list[Track], before: int, low: int, high: int
             if change is not None:
                 grown.setdefault(phase, {})[index] = grown.get(phase, {}).get(index, 0.0) + change
     if not grown:
-        return None, ""
+        return None, "", None
     # Ranks wait for each other: one that computes longer makes the others communicate longer, so what is not waiting counts first.
     own = {phase: max(by.values()) for phase, by in grown.items() if phase != "communication"}
     total = max([*own.values(), *grown.get("communication", {0: 0.0}).values()])
     if total <= 0:
-        return None, ""
+        return None, "", None
     if own and (phase := max(own, key=lambda one: own[one])) and own[phase] >= 0.5 * total:
         by = grown[phase]
         index = max(by, key=lambda one: by[one])
         others = [change for one, change in by.items() if one != index]
-        alone = bool(others) and max(others) < 0.5 * by[index] and tracks[index].rank is not None
-        return phase, f"; {phase} took {format_duration(by[index])} more" + (
-            f", on rank {tracks[index].rank} alone" if alone else ""
-        )
+        alone = tracks[index].rank if others and max(others) < 0.5 * by[index] else None
+        told = f"; {phase} took {format_duration(by[index])} more"
+        return phase, told if alone is None else f"{told}, on rank {alone} alone", alone
     by = grown.get("communication", {})
     if by and max(by.values()) >= 0.5 * total:
-        return "communication", f"; communication took {format_duration(min(by.values()))} more or longer on every rank"
-    return None, ""
+        least = format_duration(min(by.values()))
+        return "communication", f"; communication took {least} more or longer on every rank", None
+    return None, "", None
 
 
 def _change(track: Track, name: str, first: int, cut: int, last: int) -> float | None:
