@@ -194,6 +194,47 @@ def test_a_card_that_wants_a_reset_is_told() -> None:
     assert ("gpu-error", True) in [(event.kind, event.fatal) for event in part_of(nvidia_smi, text).events]
 
 
+OLD_QUERY = """
+==============NVSMI LOG==============
+
+Timestamp                           : Tue Sep 23 06:55:05 2025
+Driver Version                      : 418.87.01
+Attached GPUs                       : 1
+GPU 00000000:06:00.0
+    Product Name                    : Tesla V100-SXM2-32GB
+    ECC Errors
+        Volatile
+            Single Bit
+                Device Memory       : 4
+                Total               : 4
+            Double Bit
+                Device Memory       : {recent}
+                Total               : {recent}
+        Aggregate
+            Double Bit
+                Device Memory       : {ever}
+                Total               : {ever}
+    Retired Pages
+        Double Bit ECC              : {ever}
+        Pending Page Blacklist      : {pending}
+"""
+
+
+@pytest.mark.parametrize(
+    ("recent", "ever", "pending", "told"),
+    [
+        (0, 0, "No", []),
+        (0, 1, "No", [("ecc", False)]),
+        (2, 3, "Yes", [("ecc", True), ("ecc", False), ("remap", False)]),
+    ],
+)
+def test_errors_of_two_bits_are_those_that_could_not_be_corrected(
+    recent: int, ever: int, pending: str, told: list[tuple[str, bool]]
+) -> None:
+    part = part_of(nvidia_smi, OLD_QUERY.format(recent=recent, ever=ever, pending=pending))
+    assert [(event.kind, event.fatal) for event in part.events] == told
+
+
 def test_the_table_tells_cards_processes_and_errors() -> None:
     part = part_of(nvidia_smi, TABLE)
     assert part.environments[0].values["gpu.0.pids"] == "4711,4712"

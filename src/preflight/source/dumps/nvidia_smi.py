@@ -173,7 +173,9 @@ def _card_value(where: str, value: str, index: int, values: dict[str, str], pcie
 def _trouble(where: str, value: str, pcie: dict[str, str]) -> tuple[str, bool, str] | None:
     """Return kind, whether it is fatal and what it means, for a value that is not as it should be."""
     count = int(value) if value.isdigit() else 0
-    if "Uncorrectable" in where and count > 0 and "Remapped" not in where:
+    # Cards before Ampere, and drivers of their time, call errors that could not be corrected those of two bits.
+    uncorrected = "Uncorrectable" in where or (where.startswith("ECC Errors.") and where.endswith(".Double Bit.Total"))
+    if uncorrected and count > 0 and "Remapped" not in where:
         recent = "Volatile" in where
         return (
             "ecc",
