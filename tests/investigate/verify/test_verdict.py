@@ -239,7 +239,9 @@ def test_losses_are_compared_as_curves_against_the_spread_of_seeds() -> None:
 
 
 def test_nothing_failed_and_nothing_is_asked() -> None:
-    assert verify(runs([False]), runs([False])).status == "INCONCLUSIVE"
+    found = verify(runs([False]), runs([False]))
+    assert found.status == "INCONCLUSIVE"
+    assert found.needed == ("a run before the change that fails, or how often it fails: --rate",)
     undecided = verify(runs([True] * 6), runs([False] * 20), wanted=Wanted(["mfu:higher"]))
     assert undecided.status == "INCONCLUSIVE"
     assert "no value before" in undecided.text

@@ -51,7 +51,7 @@ def verify(
         text=text,
         problem=problem,
         metrics=tuple(metrics),
-        needed=tuple(_needed(problem, metrics)) if status == "INCONCLUSIVE" else (),
+        needed=(*_asked_of(problem, goal), *_needed(problem, metrics)) if status == "INCONCLUSIVE" else (),
         assumptions=tuple(_assumptions(before, after, problem, metrics, asked)),
         alpha=asked.alpha,
     )
@@ -116,6 +116,13 @@ def _breaks(
     if p <= alpha:
         return "REGRESSION", f"{said} (p = {p:.2g})"
     return "INCONCLUSIVE", f"{said}: too few to tell whether the change did it (p = {p:.2g})"
+
+
+def _asked_of(problem: Problem | None, goal: str | None) -> tuple[str, ...]:
+    """Return what is needed where nothing failed before: without a failure no number of clean runs shows a fix."""
+    if problem is not None or goal is not None:
+        return ()
+    return ("a run before the change that fails, or how often it fails: --rate",)
 
 
 def _needed(problem: Problem | None, metrics: Sequence[Compared]) -> list[str]:
