@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,20 @@ import msgspec
 import pytest
 
 from preflight.monitor import follow
-from preflight.monitor.collect.columns import TABLES
+from preflight.monitor.collect.columns import TABLES, WRITER
 from preflight.monitor.collect.encode import block, payload
 from preflight.monitor.follow import Follower
 from preflight.monitor.library_of import shipped
 from preflight.monitor.outcome import report_of
 from preflight.monitor.trace.folder import TraceFolder
 from preflight.monitor.trace.process import rows_of
+from preflight.monitor.trace.reader import Reader
+from preflight.monitor.trace.seal import seal
 from preflight.vocabulary.invariant import Invariant
 
 from .conftest import Recorded
+from .learn.recorded import training
+from .traces import row
 
 Row = tuple[str, tuple[Any, ...]]
 
@@ -30,8 +35,8 @@ def rows_in(trace: Path, rank: int, world: int) -> list[Row]:
     found: list[tuple[int, Row]] = []
     for batch in TraceFolder(trace).batches():
         for kind, columns in batch.tables.items():
-            for row in rows_of(columns):
-                told = dict(row)
+            for found_row in rows_of(columns):
+                told = dict(found_row)
                 if kind == "begin":
                     told |= {"rank": rank, "world": world, "pid": 100 + rank}
                 # Norms and rows of an iteration come when the device has given them: after what has a lower number.
@@ -153,3 +158,76 @@ def test_a_rank_that_was_killed_does_not_hold_up_the_others(
     # The rows of one run stand for both ranks, which rightly are told to do the same work.
     own = [one for one in found if one.relation != "ranks-share-work"]
     assert [(one.first_step, one.ranks) for one in own] == [(12, (0,))]
+
+
+def _healthy(folder: Path) -> tuple[Path, list[bytes]]:
+    """A healthy training of 12 iterations, and its blocks: the beginning, one for each iteration, the end."""
+    (path,) = training(folder).glob("*.trace")
+    (data, ends) = (path.read_bytes(), [one.end for one in Reader(path).poll()])
+    return path, [data[start:end] for start, end in pairwise([0, *ends])]
+
+
+def _damaged(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+def _not_kept(i: int) -> bytes:
+    error = "rows dropped, for the disk is too slow or full or nobody knows their kind: 7 call"
+    return block(payload([row("trouble", q=100 * i, i=i, where=WRITER, error=error)]))
+
+
+@pytest.mark.parametrize("growing", [False, True])
+@pytest.mark.parametrize("how", ["damaged", "not written"])
+def test_nothing_is_judged_of_a_process_behind_rows_that_are_lost(tmp_path: Path, how: str, growing: bool) -> None:
+    path, blocks = _healthy(tmp_path / "run")
+    for at in range(len(blocks) - 1):
+        hole = _damaged(blocks[at]) if how == "damaged" else _not_kept(at - 1)
+        path.write_bytes(b"".join([*blocks[:at], hole, *blocks[at + 1 :]]))
+        follower = Follower(TraceFolder(path.parent), shipped())
+        follower.take(ended=True) if growing else follower.check()
+        report = report_of(follower, shipped(), "test")
+        assert report.watched is not None
+        assert (report.verdict, report.violations) == ("UNKNOWN", ())
+        gap = next(one for one in report.watched.gaps if one.what == "unjudged")
+        assert (
+            gap.text == f"nothing of rank 0 is judged from iteration {max(at - 1, 0)} on: what was lost may decide it"
+        )
+        assert gap.text in report.notes
+        assert follower.judged().get("step-updates", 0) == max(at - 1, 0)
+        assert "no end" not in {one.what for one in report.watched.gaps}  # it was read to its end all the same
+
+
+def test_a_loss_is_known_of_when_the_run_was_sealed(tmp_path: Path) -> None:
+    path, blocks = _healthy(tmp_path / "run")
+    path.write_bytes(b"".join([*blocks[:5], _damaged(blocks[5]), *blocks[6:]]))
+    before = Follower(TraceFolder(path.parent), shipped())
+    before.check()
+    seal(path.parent, broken=True)
+    after = Follower(TraceFolder(path.parent), shipped())
+    after.check()
+    assert judged(after, shipped()) == judged(before, shipped())
+    assert [process.unjudged for process in after.folder.processes] == [4]
+
+
+def test_a_cut_at_the_end_is_no_loss_before_anything(tmp_path: Path) -> None:
+    path, blocks = _healthy(tmp_path / "run")
+    path.write_bytes(b"".join([*blocks[:8], blocks[8][:-3]]))
+    follower = Follower(TraceFolder(path.parent), shipped())
+    follower.check()
+    report = report_of(follower, shipped(), "test")
+    assert report.watched is not None
+    assert report.verdict == "GO"
+    assert {one.what for one in report.watched.gaps} == {"no run", "no end", "damage"}
+    assert follower.judged()["step-updates"] == 7
+
+
+def test_ranks_go_on_without_the_one_of_which_rows_are_lost(tmp_path: Path) -> None:
+    folder = training(tmp_path / "run", world=2, apart_at=6)
+    path = folder / "rank-00001.101.trace"
+    data, ends = path.read_bytes(), [one.end for one in Reader(path).poll()]
+    path.write_bytes(data[: ends[3]] + _damaged(data[ends[3] : ends[4]]) + data[ends[4] :])
+    follower = Follower(TraceFolder(folder), shipped())
+    follower.check()
+    assert [(process.rank, process.unjudged) for process in follower.folder.processes] == [(0, None), (1, 3)]
+    assert follower.judged()["step-updates"] == 12 + 3
+    assert not follower.violations()  # the ranks part in iteration 6, of which one of them says nothing that is known

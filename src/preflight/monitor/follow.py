@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from preflight.monitor.judging.assemble import Assembler
 from preflight.monitor.judging.engine import Engine
@@ -17,6 +16,7 @@ from preflight.monitor.judging.examples import Failure
 from preflight.monitor.series import Watching
 from preflight.monitor.trace.folder import Batch, TraceFolder
 from preflight.monitor.trace.process import Process
+from preflight.monitor.trace.reader import Block
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant, Violation
 
@@ -29,11 +29,13 @@ MOST_BEHIND = 256
 _TELL_EVERY = 64
 """Iterations of all ranks after which a long look says how far it is."""
 
-Tables = dict[str, dict[str, list[Any]]]
-
 
 class Lane:
-    """The windows of one process, one at a time."""
+    """The windows of one process, one at a time.
+
+    Where rows were lost in its middle, it ends there as that of a killed process does: what comes later rests on rows
+    that nobody knows, and would be judged wrongly.
+    """
 
     def __init__(self, process: Process, source: Iterator[Batch] | None) -> None:
         self.process = process
@@ -43,13 +45,15 @@ class Lane:
         self.closed = False  # it gives no more rows
         self.unlocked: float | None = None  # since when nobody seems to write
         self._source = source
-        self._blocks: deque[Tables] = deque()
+        self._blocks: deque[Block] = deque()
         self._windows: Iterator[Window] | None = None
         self._last = False
+        self._next = 0
 
-    def put(self, tables: Tables) -> None:
-        """Take the tables of a block that has come."""
-        self._blocks.append(tables)
+    def put(self, block: Block) -> None:
+        """Take a block that has come."""
+        if self.process.unjudged is None:
+            self._blocks.append(block)
         self.unlocked = None
 
     def look(self) -> Window | None:
@@ -57,15 +61,17 @@ class Lane:
         while self.window is None and not self.over:
             if self._windows is not None:
                 self.window = next(self._windows, None)
-                if self.window is None:
+                if self.window is not None:
+                    self._next = self.window.iteration + self.window.complete
+                else:
                     self._windows = None
                     self.over = self._last
             elif self._blocks:
-                self._windows = self.assembler.feed(self._blocks.popleft())
+                self._read(self._blocks.popleft())
             elif self._source is not None:
                 batch = next(self._source, None)
                 if batch is not None:
-                    self._windows = self.assembler.feed(batch.tables)
+                    self._read(batch.block)
                 else:
                     self._source, self.closed = None, True
             elif self.closed:
@@ -73,6 +79,18 @@ class Lane:
             else:
                 break
         return self.window
+
+    def _read(self, block: Block) -> None:
+        """Go on with the windows of a block; behind a loss, with those that were begun before it and no more."""
+        if not block.after_loss:
+            self._windows = self.assembler.feed(block.tables)
+            return
+        self.process.unjudged = self._next
+        self._blocks.clear()
+        if self._source is not None:
+            deque(self._source, maxlen=0)  # how the process ended is still to be known
+            self._source, self.closed = None, True
+        self._windows, self._last = self.assembler.finish(), True
 
 
 class Team:
@@ -222,7 +240,7 @@ class Follower:
             if lane is None and batch.process.role == "trainer":
                 lane = self._add(Lane(batch.process, None))
             if lane is not None:
-                lane.put(batch.tables)
+                lane.put(batch.block)
         for lane in self._lanes.values():
             if not lane.closed and (ended or self._has_ended(lane)):
                 lane.closed = True

@@ -66,7 +66,8 @@ def verdict_of(violations: Sequence[Violation], watched: Watched) -> Verdict:
     """NO-GO for a violation that decides, UNKNOWN where nothing, not everything or no training was judged, else GO."""
     if any(one.decides for one in violations):
         return "NO-GO"
-    return "GO" if watched.examples and watched.steps and not watched.not_judged else "UNKNOWN"
+    whole = not watched.not_judged and all(gap.what != "unjudged" for gap in watched.gaps)
+    return "GO" if watched.examples and watched.steps and whole else "UNKNOWN"
 
 
 def with_evidence(violations: Sequence[Violation]) -> list[Violation]:

@@ -92,6 +92,7 @@ class TraceGap(msgspec.Struct, frozen=True, kw_only=True):
             ``no begin``: a file whose process is not known; ``twice``: two processes of one rank at the same time;
             ``clock``: a clock that jumped; ``no run``: there is no ``run.json``, or it cannot be read;
             ``failed``: an exception that ended a process;
+            ``unjudged``: a process of which nothing is judged any more, for rows before are lost;
             ``thinned``: what was recorded more seldom; ``trouble``: what recording failed at.
         text: A sentence that says so.
         rank: Of which rank. pid: Of which process. file: In which file of the folder.
@@ -111,6 +112,7 @@ class TraceGap(msgspec.Struct, frozen=True, kw_only=True):
         "clock",
         "no run",
         "failed",
+        "unjudged",
         "thinned",
         "trouble",
     ]

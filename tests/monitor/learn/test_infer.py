@@ -10,10 +10,11 @@ import preflight
 from preflight.errors import TraceError, UsageError
 from preflight.monitor.invariants_file import read_invariants
 from preflight.monitor.judging.engine import Engine
-from preflight.monitor.learn.infer import infer, known_of
+from preflight.monitor.learn.infer import infer, known_of, report_of
 from preflight.monitor.learn.reduce import parts, windows_of
 from preflight.monitor.relation import relations
 from preflight.monitor.trace.folder import TraceFolder
+from preflight.monitor.trace.reader import Reader
 
 from .recorded import training
 
@@ -101,3 +102,15 @@ def test_the_rows_of_ranks_that_are_compared_count_once(tmp_path: Path) -> None:
     both = infer([training(tmp_path / "both", world=2)])
     assert both.rows == 2 * alone.rows
     assert infer([tmp_path / "both"], ["replicas-equal"]).rows == both.rows
+
+
+def test_what_stands_behind_rows_that_are_lost_is_not_learnt(tmp_path: Path) -> None:
+    folder = training(tmp_path / "one")
+    (path,) = folder.glob("*.trace")
+    data, ends = bytearray(path.read_bytes()), [one.end for one in Reader(path).poll()]
+    data[ends[6] - 1] ^= 1  # of the block of iteration 5
+    path.write_bytes(data)
+    learnt = infer([folder], AXIOMS)
+    assert [(one.id, one.support) for one in learnt.invariants] == [("gradients-cleared", 4), ("step-updates", 5)]
+    assert learnt.lost == {str(path): 5}
+    assert f"rows of {path} are lost: nothing is learnt of it from iteration 5 on" in report_of(learnt).notes

@@ -58,5 +58,8 @@ TABLES: dict[str, dict[str, str]] = {kind: _parse(declared) for kind, declared i
 HEAVY = {"state": 7, "batch": 7}
 """Kinds whose rows may hold long lists, with the column whose length says how long."""
 
+WRITER = "writer"
+"""Where a row of ``trouble`` says it is from when the writer had to let rows go: some that were put before are missing."""
+
 ITERATION = {kind: list(columns).index("i") for kind, columns in TABLES.items() if "i" in columns}
 """Where the number of the iteration is in a row, for the kinds that have one."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .background import Background
-from .columns import HEAVY, ITERATION, TABLES
+from .columns import HEAVY, ITERATION, TABLES, WRITER
 from .copied import told
 from .encode import block, payload
 from .losses import Losses
@@ -283,14 +283,14 @@ class Writer:
         for kind, _ in batch:
             self._losses.count(kind)
         reason = f"{type(error).__name__}: {error}"[:300]
-        self._rows.append(("trouble", (self._last_q, self._last_i, "writer", f"rows cannot be encoded: {reason}")))
+        self._rows.append(("trouble", (self._last_q, self._last_i, WRITER, f"rows cannot be encoded: {reason}")))
 
     def _say_what_was_lost(self) -> None:
         """Add a row that says how many rows were dropped since the last one said so."""
         said = self._losses.tell()
         if said:
             text = f"rows dropped, for the disk is too slow or full or nobody knows their kind: {said}"
-            self._rows.appendleft(("trouble", (self._last_q, self._last_i, "writer", text)))
+            self._rows.appendleft(("trouble", (self._last_q, self._last_i, WRITER, text)))
 
     def _pause(self) -> None:
         """End the thread for as long as the process forks: Python warns of forks beside threads."""

@@ -37,6 +37,7 @@ class Learnt(msgspec.Struct, frozen=True):
         unconfirmed: How many were dropped because only one of several runs speaks of them.
         broken: Relations that the runs break and no precondition saves: in how many examples.
         failed: Relations that failed at a run, with the error; nothing is learnt of them.
+        lost: Files of which nothing was read from an iteration on, since rows before it are lost.
     """
 
     invariants: tuple[Invariant, ...]
@@ -48,6 +49,7 @@ class Learnt(msgspec.Struct, frozen=True):
     unconfirmed: int
     broken: dict[str, int]
     failed: dict[str, str] = {}
+    lost: dict[str, int] = {}
 
 
 def infer(
@@ -91,6 +93,10 @@ def infer(
         runs, {kind.name: kind for kind in kinds if kind.name not in failed}, known_of(kinds) if base is None else base
     )
     learnt = _learnt(stable, folders, reduced, _rows(flat, reduced), failed)
+    lost = {
+        f"{part.folder}/{file}": at for part, one in zip(flat, reduced, strict=True) for file, at in one.lost.items()
+    }
+    learnt = msgspec.structs.replace(learnt, lost=lost)
     if relations is not None:
         return learnt
     taken = (one for one in _unjudged(runs) if one.relation not in failed)
@@ -142,6 +148,9 @@ def report_of(learnt: Learnt) -> Report:
         for name, fails in learnt.broken.items()
     ]
     notes += [f"nothing is learnt of {name}: it failed with {error}" for name, error in learnt.failed.items()]
+    notes += [
+        f"rows of {file} are lost: nothing is learnt of it from iteration {at} on" for file, at in learnt.lost.items()
+    ]
     return Report(
         schema=SCHEMA,
         command="monitor infer",

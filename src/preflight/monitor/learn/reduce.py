@@ -32,12 +32,16 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Reduced(msgspec.Struct, frozen=True):
-    """What a part gave: its evidence in bytes, how much was read, and the relations that failed, with the error."""
+    """What a part gave: its evidence in bytes, how much was read, and the relations that failed, with the error.
+
+    Of a file in ``lost``, nothing was read from that iteration on, since rows before it are lost.
+    """
 
     evidence: bytes
     windows: int
     rows: int
     failed: dict[str, str] = {}
+    lost: dict[str, int] = {}
 
 
 def parts(folder: TraceFolder, kinds: Sequence[type[Relation]]) -> list[Part]:
@@ -84,7 +88,8 @@ def reduce(part: Part) -> Reduced:
         windows += 1
         rows += window.rows
     failed = {one.relation: one.error for one in examples.failures}
-    return Reduced(observed.encoded(), windows, rows, failed)
+    lost = {process.file: process.unjudged for process in chosen if process.unjudged is not None}
+    return Reduced(observed.encoded(), windows, rows, failed, lost)
 
 
 def in_order(
@@ -113,10 +118,15 @@ def in_order(
 
 
 def windows_of(folder: TraceFolder, process: Process) -> Iterator[Window]:
-    """The windows of one process."""
-    assembler = Assembler()
+    """The windows of one process, as far as no rows before them were lost."""
+    assembler, reached = Assembler(), 0
     for block in folder.blocks(process):
-        yield from assembler.feed(block.tables)
+        if block.after_loss:
+            process.unjudged = reached
+            break
+        for window in assembler.feed(block.tables):
+            reached = window.iteration + 1
+            yield window
     yield from assembler.finish()
 
 

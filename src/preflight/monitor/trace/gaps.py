@@ -157,6 +157,11 @@ def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
     dropped = (process.end or {}).get("dropped")
     if type(dropped) is int and dropped > 0:
         yield _gap("dropped", f"{dropped} rows of {name} were not kept", process, rows=dropped)
+    if process.unjudged is not None:
+        text = (
+            f"nothing of {name.rstrip(',')} is judged from iteration {process.unjudged} on: what was lost may decide it"
+        )
+        yield _gap("unjudged", text, process, iteration=process.unjudged)
     for row in process.troubles:
         text = f"{name.rstrip(',')}, iteration {row['i']}: {row['where']}: {row['error']}"
         yield _gap("trouble", text, process, iteration=row["i"] if type(row["i"]) is int else None)

@@ -38,6 +38,7 @@ class Process:
         damage: What of its file cannot be read.
         rows: Rows seen, by kind.
         finished: Whether its file was read to its end and nobody writes any more.
+        unjudged: The iteration from which on nothing is judged, since rows before it are lost; None where none are.
     """
 
     def __init__(self, file: str) -> None:
@@ -62,6 +63,7 @@ class Process:
         self.damage: list[Damage] = []
         self.rows: dict[str, int] = {}
         self.finished = False
+        self.unjudged: int | None = None
 
     def __repr__(self) -> str:
         return f"Process({self.file!r}, {self.role} of rank {self.rank}, attempt {self.attempt})"

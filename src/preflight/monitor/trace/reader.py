@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from preflight.errors import TraceError
-from preflight.monitor.collect.columns import HEAD, MAGIC, TABLES
+from preflight.monitor.collect.columns import HEAD, MAGIC, TABLES, WRITER
 from preflight.monitor.collect.encode import PACKED
 
 Columns = dict[str, list[Any]]
@@ -29,17 +29,26 @@ LARGEST = 1 << 28
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A block: its number in the file, where it begins and ends, and its tables."""
+    """A block: its number in the file, where it begins and ends, its tables, and whether bytes before it are lost."""
 
     number: int
     start: int
     end: int
     tables: Tables
+    after_damage: bool = False
 
     @property
     def rows(self) -> int:
         """How many rows there are, of all kinds."""
         return sum(map(count, self.tables.values()))
+
+    @property
+    def after_loss(self) -> bool:
+        """Whether rows that were put before its last one are missing: unreadable ones, or ones that were never written.
+
+        What comes later in the file may rest on them, as a step does on what an optimizer was said to hold.
+        """
+        return self.after_damage or WRITER in self.tables.get("trouble", {}).get("where", ())
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -131,7 +140,7 @@ class Reader:
         except _NOT_TABLES as error:
             self.damage.append(Damage(start, self.offset, f"its content is no table: {error}"[:200]))
             tables = {}
-        return Block(number, start, self.offset, tables)
+        return Block(number, start, self.offset, tables, after_damage=bool(self.damage))
 
     def _skip(self, stream: BinaryIO, size: int) -> bool:
         """Go to the next whole block after damage; where there is none yet, wait where we are."""

@@ -123,7 +123,10 @@ class _Sealing:
     def _take(self, number: int, process: Process) -> SealedProcess:
         """Take the rows of one process."""
         rows: dict[str, int] = {}
+        damaged_from: int | None = None
         for block in self._folder.blocks(process):
+            if block.after_damage and damaged_from is None:
+                damaged_from = block.number
             for kind, columns in block.tables.items():
                 taken = count(columns)
                 rows[kind] = rows.get(kind, 0) + taken
@@ -143,6 +146,7 @@ class _Sealing:
             bytes=size,
             damage=tuple(process.damage),
             rows=rows,
+            damaged_from=damaged_from,
         )
 
     def _known_size(self, process: Process) -> int:

@@ -23,7 +23,7 @@ MEMORY = "768MB"
 
 
 class SealedProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """A process whose file was sealed: the file, its size, its damage, and its rows by kind."""
+    """A process whose file was sealed: the file, its size, its damage, its rows by kind, and its first block after damage."""
 
     file: str
     role: str
@@ -33,6 +33,7 @@ class SealedProcess(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     damage: tuple[Damage, ...] = ()
     rows: dict[str, int] = {}
+    damaged_from: int | None = None
 
 
 class SealedTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +128,7 @@ class Sealed:
     def blocks(self, file: str, kinds: frozenset[str] | None = None) -> Iterator[Block]:
         """Yield the blocks of a process, as they were in its segment."""
         process = self.files.index(file)
+        damaged = self.index.processes[process].damaged_from
         wanted = [kind for kind in self.index.tables if kinds is None or kind in kinds]
         sizes: dict[int, int] = {}
         for kind in wanted:
@@ -136,7 +138,7 @@ class Sealed:
             parts = {kind: self._part(kind, process, first, last) for kind in wanted}
             for block in sorted(number for number in sizes if first <= number <= last):
                 tables: Tables = {kind: part[block] for kind, part in parts.items() if block in part}
-                yield Block(block, -1, -1, tables)
+                yield Block(block, -1, -1, tables, after_damage=damaged is not None and block >= damaged)
 
     def why_lost(self, kind: str) -> str | None:
         """Return why the rows of a kind cannot be read; None where they can."""
