@@ -17,7 +17,7 @@ from .lasting import Lasting
 from .patching import Patches
 from .pending import Pending, to_host
 from .places import by_library, from_program, user_frame
-from .plain import capturing, loaded
+from .plain import capturing, empty, loaded
 from .ranges import BLANK, OUTSIDE, Ranges
 from .ratios import ONE, Ratios
 from .recorder import Recorder
@@ -77,12 +77,12 @@ class Backwards:
     def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         recorder = self.recorder
         recorder.backward_depth += 1
-        if not recorder.trainers.goes_backward():
-            return None
-        recorder.begins("backward")
         roots = kwargs.get("tensors", args[0] if args else None)
         roots = list(roots) if isinstance(roots, (tuple, list)) else [roots]
         first = roots[0]
+        if not recorder.trainers.goes_backward() or empty(first):
+            return None
+        recorder.begins("backward")
         seen: dict[str, Any] = {"dtype": dtype_of(first), "numel": first.numel(), "roots": len(roots)}
         if kwargs.get("retain_graph", args[2] if len(args) > 2 else None):
             seen["retain_graph"] = True
@@ -235,6 +235,8 @@ def read_later(tensor: Any) -> Pending | None:
     torch = loaded()
     if torch is not None and type(tensor) is torch.Tensor and tensor.is_cpu:  # as nearly all are, told by one operation
         return Pending.known([float(tensor.item())])
+    if empty(tensor):
+        return None
     held = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     held = held.detach()
     if held.device.type == "cpu":

@@ -27,7 +27,7 @@ _DOT = range(1 << 13, 1 << 24)
 """Elements of a tensor whose norm a product with itself gives sooner: it adds up as fast as memory can be read."""
 
 
-def tensors_in(value: Any, tensor: type, depth: int = _DEPTH) -> Iterator[Any]:
+def tensors_in(value: Any, tensor: Any, depth: int = _DEPTH) -> Iterator[Any]:
     """The tensors in nested tuples, lists, dictionaries and plain result objects, in order."""
     if isinstance(value, tensor):
         yield value
@@ -42,22 +42,24 @@ def tensors_in(value: Any, tensor: type, depth: int = _DEPTH) -> Iterator[Any]:
             yield from tensors_in(getattr(value, name, None), tensor, depth - 1)
 
 
-def few(value: Any, tensor: type) -> list[Any]:
-    """The first few tensors in a value."""
+def few(value: Any, tensor: Any) -> list[Any]:
+    """The first few tensors in a value; a nested one is none, as its rows differ in length and it has no shape."""
     if isinstance(value, tensor):
-        return [value]
+        return [] if value.is_nested else [value]
     found: list[Any] = []
     if type(value) is tuple and len(value) <= _MOST:  # as what a module is given always is, and often what it gives
         for one in value:
             if isinstance(one, tensor):
-                found.append(one)
+                if not one.is_nested:
+                    found.append(one)
             elif one is not None:
                 break
         else:
             return found
         found.clear()
     for one in tensors_in(value, tensor):
-        found.append(one)
+        if not one.is_nested:
+            found.append(one)
         if len(found) == _MOST:
             break
     return found
@@ -111,7 +113,7 @@ class AtOnce:
         if kind not in self._usual if here else not (tensor.is_cuda and kind in self._kinds):
             return None
         count = tensor.numel()
-        if not count or tensor.layout is not self._strided or tensor.is_neg():
+        if not count or tensor.layout is not self._strided or tensor.is_neg() or tensor.is_nested:
             return None
         dispatching, overriding, casting = self._asked
         if dispatching() or overriding() or casting():
@@ -196,6 +198,8 @@ class Digests:
                 self._gather(number, name, position, tensor, size)
 
     def _gather(self, call: int, name: str, position: str, tensor: Any, size: Any) -> None:
+        if tensor.is_nested:
+            return  # its rows differ in length, so that it has no shape
         recorder = self.recorder
         kind = tensor.dtype
         words = self._words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .plain import empty
 from .recorder import Recorder
 
 NAMED = ("lr", "momentum", "weight_decay")
@@ -87,6 +88,13 @@ def set_aside(optimizer: Any) -> list[str]:
         if number_of(held[word]) not in (None, number_of(optimizer.defaults[word]))
         and all(number_of(group.get(word)) != number_of(held[word]) for group in optimizer.param_groups)
     ]
+
+
+def rehearsed(optimizer: Any) -> bool:
+    """Whether what an optimizer holds has no memory, so that its steps train nothing."""
+    groups = optimizer.param_groups
+    held: Any = groups[0]["params"] if groups else ()
+    return bool(held) and empty(held[0])
 
 
 def number_of(value: Any) -> float | None:

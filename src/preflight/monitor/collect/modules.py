@@ -21,6 +21,7 @@ from .naming import Names
 from .parts import Begun, Part, Parts
 from .patching import Patches
 from .places import beyond_library, in_forward
+from .plain import empty
 from .ratios import Ratios
 from .recorder import Recorder
 from .reread import Views
@@ -150,8 +151,8 @@ class Forwards:
     def _enter_root(self, module: Any, args: Any, opened: list[_Pass]) -> None:
         recorder = self.recorder
         first = next(module.parameters(), None)
-        if first is None:
-            return  # a loss or an activation
+        if first is None or empty(first):
+            return  # a loss or an activation, or a rehearsal
         if recorder.torch.is_grad_enabled():
             recorder.training = bool(module.training)
             if module.training:

@@ -137,7 +137,7 @@ def parts(torch: Any, tensor: Any) -> Sequence[Any] | None:
     """Return the plain strided tensors that hold a tensor's bits, or None where they cannot be read.
 
     A DTensor is its local shard, a sparse tensor its indices and values as they are stored.
-    Fake and meta tensors hold nothing; quantized ones and other wrappers are left alone.
+    Fake and meta tensors hold nothing; nested and quantized ones and other wrappers are left alone.
 
     Args:
         torch: The torch that is loaded.
@@ -147,7 +147,7 @@ def parts(torch: Any, tensor: Any) -> Sequence[Any] | None:
         tensor = _unwrapped(torch, tensor)
         if tensor is None:
             return None
-    if tensor.device.type not in DEVICES or tensor.is_quantized:
+    if tensor.device.type not in DEVICES or tensor.is_quantized or tensor.is_nested:
         return None
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return None
@@ -165,7 +165,22 @@ def simple(tensor: Any) -> bool:
     Args:
         tensor: Anything; what its device is, is not looked at.
     """
-    return type(tensor) in _exact and tensor.dtype in _usual and tensor.layout is _strided and not tensor.is_neg()
+    usual = type(tensor) in _exact and tensor.dtype in _usual and tensor.layout is _strided
+    return usual and not tensor.is_neg() and not tensor.is_nested
+
+
+def empty(tensor: Any) -> bool:
+    """Say whether a tensor has a shape and no memory: on the meta device, or a fake one.
+
+    What is computed with such tensors is a rehearsal, for shapes, operations or memory, and trains nothing.
+
+    Args:
+        tensor: Anything.
+    """
+    if getattr(tensor, "is_meta", False):
+        return True
+    fake = sys.modules.get("torch._subclasses.fake_tensor")
+    return fake is not None and isinstance(tensor, getattr(fake, "FakeTensor", ()))
 
 
 def plain_types(torch: Any) -> set[Any]:

@@ -54,7 +54,8 @@ class Views:
         """A model that is trained is called."""
         tensor = self.recorder.torch.Tensor
         one: Any = args[0] if args else None
-        told = module.training and isinstance(one, tensor) and one.dim() > 1 and self.recorder.torch.is_grad_enabled()
+        shaped = isinstance(one, tensor) and not one.is_nested and one.dim() > 1
+        told = shaped and module.training and self.recorder.torch.is_grad_enabled()
         self.samples = one.shape[0] if told else 0
         self._input = weakref.ref(one) if told else None
 

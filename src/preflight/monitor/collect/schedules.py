@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from .entry import Entry
+from .groups import rehearsed
 from .optimizers import Optimizers
 from .patching import Patches
 from .places import here, user_frame
@@ -88,6 +89,8 @@ class Schedules:
             return None
         number, name = self._number(scheduler), self.optimizers.name(optimizer)
         self._resting.pop(f"scheduler of {name}", None)
+        if rehearsed(optimizer):
+            return None
         seen: dict[str, Any] = {"index": number, "optimizer": name, "by": _caller()}
         seen.update({"count": scheduler.last_epoch, "before": _rates(optimizer), **_horizon(scheduler)})
         moments = _moments(scheduler)

@@ -11,7 +11,7 @@ from .closures import Closures, Given, closure_of
 from .coarse import Coarse
 from .enrolled import Enrolled
 from .entry import Entry
-from .groups import Groups, held_at_zero, marked, set_aside
+from .groups import Groups, held_at_zero, marked, rehearsed, set_aside
 from .patching import Patches
 from .recorder import Recorder
 from .rewritten import Rewritten
@@ -66,6 +66,8 @@ class Steps:
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> Given | None:
         recorder = self.recorder
         if recorder.torch.compiler.is_compiling() or not recorder.active() or recorder.gave_up("step"):
+            return None
+        if rehearsed(optimizer):
             return None
         awaited = self._closures.awaited
         if (self._open or awaited) and recorder.iteration > self._opened_in + 1:
