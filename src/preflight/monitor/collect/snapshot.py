@@ -14,6 +14,7 @@ import sys
 from typing import Any
 
 from .naming import Names, user_frames
+from .portable import portable
 from .recorder import Recorder
 from .scope import attributes_of, is_a, variables
 
@@ -156,6 +157,18 @@ def module_state(module: Any) -> dict[str, Any]:
     }
 
 
+def _without_strange(extra: dict[str, Any]) -> dict[str, str]:
+    """Take out the extra states of parts that could not be read back; return why, by part."""
+    strange: dict[str, str] = {}
+    for part, value in list(extra.items()):
+        try:
+            extra[part] = portable(local(value))
+        except TypeError as error:
+            del extra[part]
+            strange[part] = str(error)
+    return strange
+
+
 def save(recorder: Recorder, sight: Sight, rank: int, random_: dict[str, Any] | None) -> str:
     """Write the file of this rank, whole or not at all; return its path."""
     torch = recorder.torch
@@ -167,10 +180,12 @@ def save(recorder: Recorder, sight: Sight, rank: int, random_: dict[str, Any] | 
             if isinstance(value, torch.nn.Module):
                 state: Any = module_state(value)
                 kind = "module"
+                for part, why in _without_strange(state["extra"]).items():
+                    skipped[f"{name}.{part}" if part else name] = f"its extra state: {why}"
             elif isinstance(value, torch.Generator):
                 state, kind = value.get_state(), "generator"
             else:
-                state, kind = local(value.state_dict()), "state"
+                state, kind = portable(local(value.state_dict())), "state"
             saved[name] = {"kind": kind, "type": type(value).__name__, "state": state}
         except Exception as error:
             skipped[name] = f"{type(error).__name__}: {error}"
@@ -196,4 +211,8 @@ def save(recorder: Recorder, sight: Sight, rank: int, random_: dict[str, Any] | 
             os.unlink(part)
         raise
     recorder.event("checkpoint", "", {"file": path, "names": sorted(saved), "skipped": sorted(skipped)})
+    for name, why in skipped.items():
+        recorder.put(
+            "trouble", (recorder.number(), recorder.iteration, "checkpoint", f"{name} is not in it: {why}"[:500])
+        )
     return path

@@ -81,7 +81,10 @@ def resume(folder: Path_, /, **objects: Any) -> Resumed:
     torch: Any = import_module("torch")
     saved = _read(_file(Path(folder), torch), torch)
     held = saved["objects"]
+    skipped = saved.get("skipped", {})
     for name, value in objects.items():
+        if name not in held and name in skipped:
+            raise UsageError(f"{name!r} was not saved: {skipped[name]}", "leave it out, and make it anew")
         _put(_entry(name, value, held), name, value, torch)
     set_random(saved["random"] or {})
     _tell_recorder(saved)
