@@ -133,6 +133,8 @@ def _in_our_words(error: click.ClickException) -> tuple[str, str | None]:
     if isinstance(error, click.NoSuchOption):
         near = _near(error)
         return f"no such option: {error.option_name}", f"did you mean {near}?" if near else usage
+    near = _choice_near(error)
+    usage = f"did you mean {near}?" if near else usage
     message = error.format_message().strip().rstrip(".")
     for words, ours in _OF_NUMBERS.items():
         message = message.replace(words, ours)
@@ -158,6 +160,15 @@ def _near(error: click.NoSuchOption) -> str | None:
     named = [name for name in there if any(alike(name))] or [name for name in there if name.startswith(word)]
     best = max(named, key=lambda name: (sum(alike(name)), alike(name), -len(name)), default=None)
     return nearest(word, there, 0.9) or best or next(iter(error.possibilities or ()), None)
+
+
+def _choice_near(error: click.ClickException) -> str | None:
+    """The choice that was meant, where the value of an option is none of those that there are."""
+    kind = getattr(getattr(error, "param", None), "type", None)
+    if not isinstance(kind, click.Choice):
+        return None
+    word, said, _ = error.message.partition(" is not one of ")
+    return nearest(word.strip("'"), map(str, kind.choices)) if said else None
 
 
 def _format_called(word: str) -> str | None:

@@ -38,6 +38,8 @@ def command(
     from preflight.monitor.learn.infer import infer
 
     there = os.path.exists(output)
+    if os.path.isdir(output):
+        raise UsageError(f"-o {output}: is a folder", "name a file in it, as invariants.jsonl")
     if there and not force:
         raise UsageError(f"-o {output}: is there already", "--force writes over it; what a person said in it is kept")
     before = read_invariants(output) if there else []

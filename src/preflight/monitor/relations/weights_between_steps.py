@@ -91,7 +91,9 @@ class WeightsBetweenSteps(Relation):
             {"optimizer": step.kind},
             variables=names,
             expected="the values that the step before left",
-            seen=f"{len(names)} parameters were changed between two steps" if names else None,
+            seen=f"{len(names)} parameter{'s were' if len(names) > 1 else ' was'} changed between two steps"
+            if names
+            else None,
             call=step.call,
             detail="Parameters were changed between two steps by something other than an optimizer" if names else "",
         )
