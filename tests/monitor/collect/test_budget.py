@@ -31,11 +31,12 @@ class Run:
         self.recorder: Any = SimpleNamespace(
             settings=known, iteration=0, spent=0, detail_until=max(known.detail_first, known.detail_young),
             detail_every=known.detail_every,
-            norms_every=known.norms_every, number=lambda: 0, put=lambda kind, row: self.rows.append(row),
+            norms_every=known.norms_every, repeats=known.repeats, number=lambda: 0, put=lambda kind, row: self.rows.append(row),
             beside=lambda: int(self.recorder.spent * self.written),
         )  # fmt: skip
         monkeypatch.setattr(budget, "clock", lambda: self.now)
-        self.budget = budget.Budget(self.recorder)
+        self.repeated: Any = SimpleNamespace(told=0, left=0, spent=0)
+        self.budget = budget.Budget(self.recorder, self.repeated)
 
     @property
     def detail(self) -> bool:

@@ -4,6 +4,8 @@ What a detailed iteration costs beyond the others is known from the first ones, 
 not be tried out; they become rarer in powers of two, so that ranks that thin differently still share some.
 A run is young as long as each iteration can be recorded in detail within the budget, or, where steps are short, with
 some seconds in all: most mistakes show soon, and what begins later than the first iterations is then seen at once too.
+Passes that come again from one place with nothing between, as in a rollout, are only counted where all of them together with the
+rest cost too much (see ``repeated.py``): what is asked of them is in the first few.
 Where the other iterations cost too much by themselves, the norms are taken less often, as far as that saves anything:
 those of gradients first, and last those of the parameters after a step, which show what another hand writes to.
 What the writer's thread spends counts too: it takes a core, or the interpreter, from the program.
@@ -17,6 +19,7 @@ from typing import NamedTuple
 
 from .iterations import AFTER_EACH
 from .recorder import Recorder
+from .repeated import Repeated
 
 _LONGEST = 1024
 _FEWEST = 16
@@ -31,6 +34,9 @@ _YOUNG_COST = 2.0  # seconds that a run of short steps may give for detail in ea
 # program had in the caches has to be read anew. A fifth of the budget is kept for it: so recorded, `gpt-long` of
 # `overhead.py` took 1.6 % more of its main thread's time and 2.5 % more of its process's, on cores with a load of 14 to 19.
 _SEEN = 0.8
+_FEW = (4, 1)
+"""How many passes of one place without gradients are told that come one after the other, where not all of them are."""
+_FORGETS = 0.9  # of what they cost at most, what is left of it with each decision: they may come in few iterations
 _NOTHING = 0.05  # the share of what is allowed that is not worth giving something up for
 _ROOM = 0.75  # the share of what is allowed up to which something is taken more often again
 # Passes over parameters and gradients in an iteration with norms: the gradients, every fourth time the parameters before
@@ -42,11 +48,13 @@ clock = time.perf_counter
 class Budget:
     """Decides at the end of iterations how much is recorded in the next ones."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, repeated: Repeated) -> None:
         self.recorder = recorder
+        self.repeated = repeated
         self.share = recorder.settings.budget / 100 * _SEEN
         self.most_detail = recorder.settings.detail_every
         self.most_norms = recorder.settings.norms_every
+        self.most_repeats = recorder.settings.repeats
         self._now = clock()
         self._spent = recorder.spent
         # Of the iterations since the last decision: seconds without the recorder, and with it the costs of those in
@@ -63,6 +71,8 @@ class Budget:
         self._bare: float | None = None
         self._normed: float | None = None
         self._detail: float | None = None
+        self._each = 0.0  # and to tell of a pass
+        self._repeats = 0.0  # the share of the run's time that to tell of all of them would take, at most
 
     def boundary(self) -> None:
         """An iteration has ended."""
@@ -126,6 +136,8 @@ class Budget:
         norms, detail = recorder.norms_every, recorder.detail_every
         share = price.share(norms, detail)
         allowed = self._own_share()
+        if self._repeated(share, allowed):
+            return
         if number < _EARLY and work < _SHORT:
             allowed = max(allowed, _EARLY_COST / work)
         half = max(self.most_norms, norms // 2)
@@ -139,6 +151,28 @@ class Budget:
         elif norms == half and detail > self.most_detail and price.share(norms, max(detail // 2, 1)) <= _ROOM * allowed:
             recorder.detail_every = max(self.most_detail, detail // 2)
             self._tell("detail", recorder.detail_every, share)
+
+    def _repeated(self, share: float, allowed: float) -> bool:
+        """Tell of fewer passes that come again, or of more; say whether that was changed, and what all costs with it."""
+        recorder, repeated = self.recorder, self.repeated
+        told, left, spent = repeated.told, repeated.left, repeated.spent / 1e9
+        repeated.told = repeated.left = repeated.spent = 0
+        if told:
+            self._each = _renewed(self._each or None, [spent / told]) or 0.0
+        whole = max(self._work, 1e-9) / max(1 - share, 0.01)
+        now = spent / whole
+        self._repeats = max((told + left) * self._each / whole, _FORGETS * self._repeats)
+        kept = recorder.repeats
+        if share > allowed and now > _NOTHING * allowed and kept != _FEW[-1]:
+            recorder.repeats = _FEW[_FEW.index(kept) + 1] if kept in _FEW else _FEW[0]
+        elif kept > self.most_repeats and share - now + self._repeats <= _ROOM * allowed:
+            recorder.repeats = self.most_repeats
+        if recorder.repeats == kept:
+            return False
+        # What iterations cost is another thing from here on.
+        self._bare = self._normed = None
+        self._tell("repeated passes", recorder.repeats, share)
+        return True
 
     def _price(self, work: float) -> _Price:
         """What things cost, as far as it is known: until an iteration without norms was seen, all of it is theirs."""

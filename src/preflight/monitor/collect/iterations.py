@@ -30,6 +30,7 @@ class Iterations:
     Attributes:
         iteration: The number of the pass through the training loop, from 0.
         step: How many steps of the first optimizer have ended.
+        repeats: How many passes of one place are told outside of detail; 0 means all.
         detail: Whether this iteration is recorded in detail.
         norms: Whether norms of parameters and gradients are taken in this iteration.
         norms_after: Whether norms of parameters are taken after its step: with those of gradients, and where these are
@@ -54,6 +55,7 @@ class Iterations:
         self.step = 0
         self.detail_every = settings.detail_every
         self.norms_every = settings.norms_every
+        self.repeats = settings.repeats
         self.detail_until = max(settings.detail_first, settings.detail_young)
         self.detail = self.detail_until > 0
         self.norms = self.norms_after = True

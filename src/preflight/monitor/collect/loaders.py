@@ -8,11 +8,13 @@ import weakref
 from typing import Any
 
 from .digests import Digests, few
-from .entry import Entry
+from .entry import Entry, clock
 from .looks import alike
 from .orders import Numbers, facts
 from .patching import Patches
+from .places import user_frame
 from .recorder import Recorder
+from .repeated import Repeated
 from .slices import NAME as WINDOWS
 from .slices import Slices
 from .snapshot import Sight
@@ -22,6 +24,7 @@ from .stored import Stored
 from .workers import Seats, tell_of
 
 _MOST_INDICES = 64
+_COUNTED = ""  # the name of a fetch that is not told
 _TOLD_LOOPS = 16  # workers of later loops are not told: each would leave a file
 _MOST_LABELS = 4096
 _MOST_SINGLE = 1024  # batches of a loader whose labels are looked at outside of detailed iterations
@@ -30,8 +33,9 @@ _MOST_SINGLE = 1024  # batches of a loader whose labels are looked at outside of
 class Loaders:
     """Watches the iterators of ``torch.utils.data.DataLoader`` and the start of their workers."""
 
-    def __init__(self, recorder: Recorder, digests: Digests, sight: Sight) -> None:
+    def __init__(self, recorder: Recorder, digests: Digests, sight: Sight, repeated: Repeated) -> None:
         self.recorder = recorder
+        self.repeated = repeated
         self.sight = sight
         self.digests = digests
         self._next = itertools.count()
@@ -129,6 +133,10 @@ class Loaders:
             recorder.epoch_began = self._began.get(loop[0])
             self.sight.fetches(*loop)
             recorder.begins("fetch")
+        elif recorder.repeats and not recorder.detail and self._only_counted(loop[0]):
+            entry = Entry.__new__(Entry)
+            entry.name, entry.about = _COUNTED, weakref.ref(args[0])
+            return entry
         entry = recorder.enter("fetch", f"loader{loop[0]}", {"epoch": loop[1], "fetch": loop[2]})
         entry.about = weakref.ref(args[0])
         return entry
@@ -136,6 +144,16 @@ class Loaders:
     def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         if entry is None:
             return
+        if entry.name == _COUNTED:
+            self._counted(entry.about(), error)
+            return
+        began = clock()
+        self._given(entry, value, error)
+        if not entry.context.startswith("grad"):
+            self.repeated.was_told(clock() - began)
+
+    def _given(self, entry: Entry, value: Any, error: BaseException | None) -> None:
+        """A batch came, or the loop has ended."""
         recorder = self.recorder
         found = few(value, recorder.torch.Tensor) if error is None else []
         recorder.leave(entry, self._told(entry.object, found), error)
@@ -159,6 +177,26 @@ class Loaders:
         if self._slices is not None and recorder.detail and recorder.torch.is_grad_enabled():
             with recorder.work("slices"):
                 self._slices.look(entry.object, found)
+
+    def _only_counted(self, number: int) -> bool:
+        """Whether so many batches without gradients were fetched at this place that this one is only counted."""
+        frame = user_frame(sys._getframe(2))
+        at = (frame.f_code, frame.f_lineno) if frame is not None else None
+        return self.repeated.leaves_out(f"loader{number}", ("fetch", number, at))
+
+    def _counted(self, iterator: Any, error: BaseException | None) -> None:
+        """A batch came that is only counted, or the loop has ended, which is told."""
+        loop = self._loops.get(iterator) if iterator is not None else None
+        if loop is None:
+            return
+        if error is not None:
+            entry = self.recorder.enter("fetch", f"loader{loop[0]}", {"epoch": loop[1], "fetch": loop[2]})
+            self.recorder.leave(entry, None, error)
+            return
+        waiting = self._asked.get(iterator)
+        if waiting:
+            waiting.pop(0)
+        loop[2] += 1
 
     def _told(self, loader: str, found: list[Any]) -> dict[str, Any] | None:
         """What is told of the tensors of a batch; of labels also where those of all batches before were the same ones."""

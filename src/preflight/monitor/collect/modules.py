@@ -20,10 +20,11 @@ from .modal import Modal
 from .naming import Names
 from .parts import Begun, Part, Parts
 from .patching import Patches
-from .places import beyond_library, in_forward
+from .places import beyond_library, in_forward, user_frame
 from .plain import empty
 from .ratios import Ratios
 from .recorder import Recorder
+from .repeated import Repeated
 from .reread import Views
 from .reruns import NAME as RERUN
 from .reruns import Reruns
@@ -31,7 +32,8 @@ from .sequences import Sequences
 
 WRITTEN = "written"
 FOLLOWED = "followed"
-_Pass = tuple[weakref.ref[Any], Entry | Begun, int]
+_Pass = tuple[weakref.ref[Any], Entry | Begun | str, int]
+"""The module, what was told of its beginning (its context alone where the pass is only counted), and what it wraps."""
 
 
 class _Thread(threading.local):
@@ -58,6 +60,7 @@ class Forwards:
         self.compiling = recorder.torch.compiler.is_compiling
         self.parts_wanted = recorder.wants("module", "tensor")
         self.parts = Parts(recorder, names, digests)
+        self.repeated = Repeated(recorder)
         self.reruns = Reruns(recorder, names) if recorder.wants(RERUN) else None
         self.aside = Aside(recorder.torch, self.before, self.after)
         self.leaves: leaves.Leaves | None = None
@@ -96,6 +99,8 @@ class Forwards:
         if not opened:
             if recorder.detail:
                 self.sequences.hooks.look()  # first of all: also where nothing is told of this pass
+            elif recorder.repeats and self._only_counted(module, args, opened):
+                return
             self._begins(module, args, opened)
             return
         outermost = opened[0][0]()
@@ -126,6 +131,27 @@ class Forwards:
         thread.busy = False
         recorder.spent += clock() - began
 
+    def _only_counted(self, module: Any, args: Any, opened: list[_Pass]) -> bool:
+        """Whether a pass that begins came so often from this place, with nothing between, that it is not told."""
+        recorder = self.recorder
+        if recorder.backward_depth or not recorder.active():
+            return False
+        part = self.parts.known(module)
+        if part is None:
+            return False
+        began = clock()
+        frame = user_frame(sys._getframe(2))
+        stack = recorder.thread.stack
+        at = (frame.f_code, frame.f_lineno) if frame is not None else None
+        context = recorder.context()
+        place = (id(module), module.training, context, at, stack[-1] if stack else -1, len(args))
+        left = self.repeated.leaves_out(part.name, place, context.startswith("grad"))
+        if left:
+            opened.append((part.module, context, part.inside))
+            self.aside.step(module)
+        recorder.spent += clock() - began
+        return left
+
     def _told(self) -> bool:
         """Whether passes that begin now are told at all: not within a backward pass, which computes some once more."""
         return not self.recorder.backward_depth and self.recorder.active()
@@ -136,15 +162,19 @@ class Forwards:
 
     def graphed(self) -> bool:
         """Whether the innermost pass that goes on was begun where gradients are recorded; True where none is told of."""
-        begun = self.thread.open[-1][1] if self.thread.open else None
-        context = begun.context if isinstance(begun, Entry) else "grad" if begun is None else begun[2]
+        if not self.thread.open:
+            return True
+        begun = self.thread.open[-1][1]
+        context = begun.context if isinstance(begun, Entry) else begun if isinstance(begun, str) else begun[2]
         return str(context).startswith("grad")
 
     def _begins(self, module: Any, args: Any, opened: list[_Pass]) -> None:
         """A pass begins that may be one of a model."""
         if not self.recorder.backward_depth and self.recorder.active():  # as ``_told`` says
+            spent = self.recorder.spent
             with self.recorder.work("forward"):
                 self._enter_root(module, args, opened)
+            self.repeated.spent += self.recorder.spent - spent
         elif self.recorder.backward_depth and self.recorder.detail and self.reruns is not None:
             self.reruns.again(module, args)
 
@@ -230,15 +260,19 @@ class Forwards:
             while opened[-1][0]() is not module:
                 opened.pop()
         begun = opened.pop()[1]
+        if isinstance(begun, str):
+            return  # it is only counted
         recorder = self.recorder
         thread = recorder.thread
         if recorder.ended or thread.busy:
             return  # what began before a halt is still told
         if isinstance(begun, Entry):
+            spent = recorder.spent
             with recorder.work("forward"):
                 recorder.within("forward", self._leave_root, begun, module, args, output)
                 if not opened:
                     self.parts.hand_over()
+            self.repeated.was_told(recorder.spent - spent)
             return
         began = clock()
         thread.busy = True

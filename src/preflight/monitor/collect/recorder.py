@@ -87,6 +87,7 @@ class Recorder(Iterations):
         self.casts_cleared = 0  # how often an outermost autocast context has ended
         self.casts_used = False  # whether a forward pass began in the one that is open
         self.casts_idle = 0  # how many ended without any, outside of a pass and with gradients, since the last step
+        self.calls = 0  # told so far, those of submodules apart
         self.passes = 0  # backward passes of the whole run
         self.waiting = 0  # backward passes since the last step of any optimizer
         # After how many passes the loader of the training was begun, where there is one.
@@ -230,6 +231,7 @@ class Recorder(Iterations):
     def leave(self, entry: Entry, result: dict[str, Any] | None = None, error: BaseException | None = None) -> None:
         """Note that a call has ended, and by which exception if one ended it."""
         ended = time.monotonic_ns()
+        self.calls += 1
         stack = self.thread.stack
         if stack and stack[-1] == entry.number:
             stack.pop()

@@ -102,7 +102,7 @@ class Session:
             Clipping(recorder, self.variables),
             Scaling(recorder, optimizers),
             schedules,
-            Loaders(recorder, digests, sight),
+            Loaders(recorder, digests, sight, self.forwards.repeated),
             modes,
             Sizes(recorder, modes),
             Dropouts(recorder, self.forwards),
@@ -123,13 +123,20 @@ class Session:
         self.distributed = Distributed(recorder, self.names, self.variables, states, self._begin)
         self.opened: Callable[[], None] = lambda: None
         memory = Memory(recorder)
-        recorder.at_boundary += [self.forwards.clear, terms.boundary, schedules.boundary, memory.boundary]
-        recorder.at_boundary.append(Budget(recorder).boundary)
+        repeated = self.forwards.repeated
+        recorder.at_boundary += [
+            self.forwards.clear,
+            repeated.boundary,
+            terms.boundary,
+            schedules.boundary,
+            memory.boundary,
+        ]
+        recorder.at_boundary.append(Budget(recorder, repeated).boundary)
         untaken = Untaken(
             recorder, self.names.roots, lambda: {**schedules.resting(), **optimizers.resting()}, terms.lost
         )
         recorder.at_boundary.append(untaken.boundary)
-        recorder.at_end += [self.forwards.clear, memory.end, untaken.end]
+        recorder.at_end += [self.forwards.clear, repeated.boundary, memory.end, untaken.end]
 
     def start(self) -> None:
         """Put the hooks in place; a part that cannot be is left out and named in the trace."""

@@ -22,6 +22,8 @@ class Settings:
         detail_young: Up to which iteration that goes on, as long as the run is young enough to bear it (see ``budget.py``).
         detail_every: After them, every how many iterations one is; 0 never again.
         norms_every: Every how many iterations the norms of parameters and gradients are taken.
+        repeats: Outside of detail, how many passes of one place are told that come one after the other (``repeated.py``);
+            0 means all.
         budget: The share of the run's time that recording may take, in per cent; 0 means no limit.
         needs: Names of what the invariants in force look at (see ``needs.py``); empty means everything.
         api: Whether calls of torch's own functions are recorded in detailed iterations.
@@ -34,6 +36,7 @@ class Settings:
     detail_young: int = 0
     detail_every: int = 16
     norms_every: int = 1
+    repeats: int = 0
     budget: float = 2.0
     needs: tuple[str, ...] = field(default=())
     api: bool = False
