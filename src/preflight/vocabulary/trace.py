@@ -14,8 +14,9 @@ class ThinnedPart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of what is recorded that was recorded more seldom, to keep the budget.
 
     Attributes:
-        what: The part: ``tensor``, ``state.exact``.
-        every: Each how many iterations it was recorded then; 0 where no more.
+        what: The part: ``detail``, ``norms``, ``repeated passes``.
+        every: Each how many iterations it was recorded then; 0 where no more. Of repeated passes, how many of one place
+            were recorded; 0 where all.
         rank: In which rank; None where in all.
         since: The first iteration.
         share: The share of the time that it had taken, from 0 to 1; None where that was not measured.

@@ -183,6 +183,58 @@ def test_without_a_limit_nothing_is_thinned(monkeypatch: Any) -> None:
     assert not run.rows
 
 
+def test_repeated_passes_are_counted_before_norms_are_given_up(monkeypatch: Any) -> None:
+    """A pass costs 0.1 ms; of forty in an iteration those that come again are counted where all of them cost too much."""
+    passes, each = [40], 1e-4
+
+    def cost(run: Run) -> float:
+        most = run.recorder.repeats
+        told = passes[0] if run.detail or not most else min(passes[0], most)
+        run.repeated.told += told
+        run.repeated.left += passes[0] - told
+        run.repeated.spent += int(told * each * 1e9)
+        return told * each + (0.0004 if run.norms else 0.0)
+
+    run = Run(monkeypatch, 0.15, cost, detail_every=0)
+    run.go(100)
+    assert run.recorder.repeats == 4
+    assert run.recorder.norms_every == 1
+    assert [(row[2], row[3]) for row in run.rows] == [("repeated passes", 4)]
+    assert run.go(500) <= 0.02
+    passes[0] = 5
+    run.go(2000)
+    assert run.recorder.repeats == 0
+    assert run.go(500) <= 0.02
+
+
+def test_of_repeated_passes_the_first_alone_is_told_where_some_are_too_many(monkeypatch: Any) -> None:
+    def cost(run: Run) -> float:
+        told = 40 if run.detail or not run.recorder.repeats else run.recorder.repeats
+        run.repeated.told, run.repeated.left = run.repeated.told + told, run.repeated.left + 40 - told
+        run.repeated.spent += int(told * 1e5)
+        return told * 1e-4
+
+    run = Run(monkeypatch, 0.01, cost, detail_every=0)
+    run.go(300)
+    assert run.recorder.repeats == 1
+    assert run.recorder.norms_every == 1
+
+
+def test_passes_that_come_in_few_iterations_are_not_told_and_counted_in_turn(monkeypatch: Any) -> None:
+    def cost(run: Run) -> float:
+        count = 400 if run.recorder.iteration % 16 == 0 else 0
+        told = count if not run.recorder.repeats else min(count, run.recorder.repeats)
+        run.repeated.told, run.repeated.left = run.repeated.told + told, run.repeated.left + count - told
+        run.repeated.spent += int(told * 1e5)
+        return told * 1e-4 + 1e-5
+
+    run = Run(monkeypatch, 0.02, cost, detail_every=0)
+    run.go(2000)
+    changes = [row for row in run.rows if row[2] == "repeated passes"]
+    assert len(changes) <= 4
+    assert run.go(160) <= 0.02
+
+
 @pytest.mark.torch
 def test_a_program_is_recorded_within_its_budget_of_processor_time(monkeypatch: Any) -> None:
     torch = pytest.importorskip("torch")

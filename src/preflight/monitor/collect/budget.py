@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
+from .columns import REPEATED
 from .iterations import AFTER_EACH
 from .recorder import Recorder
 from .repeated import Repeated
@@ -171,7 +172,7 @@ class Budget:
             return False
         # What iterations cost is another thing from here on.
         self._bare = self._normed = None
-        self._tell("repeated passes", recorder.repeats, share)
+        self._tell(REPEATED, recorder.repeats, share)
         return True
 
     def _price(self, work: float) -> _Price:

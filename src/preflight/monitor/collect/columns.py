@@ -61,5 +61,8 @@ HEAVY = {"state": 7, "batch": 7}
 WRITER = "writer"
 """Where a row of ``trouble`` says it is from when the writer had to let rows go: some that were put before are missing."""
 
+REPEATED = "repeated passes"
+"""What was thinned, where passes of one place are counted (see ``repeated.py``); of this ``every`` says how many are told."""
+
 ITERATION = {kind: list(columns).index("i") for kind, columns in TABLES.items() if "i" in columns}
 """Where the number of the iteration is in a row, for the kinds that have one."""

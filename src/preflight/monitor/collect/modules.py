@@ -180,7 +180,8 @@ class Forwards:
 
     def _enter_root(self, module: Any, args: Any, opened: list[_Pass]) -> None:
         recorder = self.recorder
-        first = next(module.parameters(), None)
+        part = self.parts.known(module)
+        first = part.first_parameter(module) if part is not None else next(module.parameters(), None)
         if first is None or empty(first):
             return  # a loss or an activation, or a rehearsal
         if recorder.torch.is_grad_enabled():
@@ -189,8 +190,10 @@ class Forwards:
                 recorder.begins("forward")
         elif not module.training:
             recorder.evaluated = True
-        name = self.names.root(module, sys._getframe(2))
-        part = self.parts.learn(module, name, self.modal.base(type(module)))
+        if part is None:
+            name = self.names.root(module, sys._getframe(2))
+            part = self.parts.learn(module, name, self.modal.base(type(module)))
+        name = part.name
         seen = {**part.told[bool(module.training)], **self.modal.of(name, module)}
         training, grad = module.training, recorder.torch.is_grad_enabled()
         if recorder.detail and training and grad and self.leaves is not None and recorder.wants(leaves.NAME):

@@ -25,13 +25,14 @@ Begun = tuple[int, int, str, bool, int, "Part"]
 class Part:
     """What is told of a module at each of its passes, put together once."""
 
-    __slots__ = ("inside", "module", "name", "told", "version")
+    __slots__ = ("_first", "inside", "module", "name", "told", "version")
 
     def __init__(self, module: Any, name: str, base: str | None, version: int) -> None:
         self.module = weakref.ref(module)
         self.name = name
         self.version = version
         self.inside = id(inner(module))
+        self._first: tuple[weakref.ref[Any], str] | None = None
         more: dict[str, Any] = {"base": base} if base else {}
         first = getattr(module, "batch_first", None)
         if isinstance(first, bool):
@@ -42,6 +43,20 @@ class Part:
         self.told: list[dict[str, Any]] = [
             {"training": mode, "type": type(module).__name__, **more} for mode in (False, True)
         ]
+
+    def first_parameter(self, module: Any) -> Any:
+        """The first parameter of the module, as it is now; None where there is none. To search for it takes long."""
+        if self._first is not None:
+            holder, name = self._first
+            held = getattr(holder(), "_parameters", {}).get(name)
+            if held is not None:
+                return held
+        for part in module.modules():
+            for name, one in part._parameters.items():
+                if one is not None:
+                    self._first = weakref.ref(part), name
+                    return one
+        return None
 
 
 def _settings(module: Any) -> str:

@@ -69,4 +69,3 @@ class Repeated:
             for name, count in self._left.items():
                 self.recorder.scalar(NAME, name, count)
             self._left.clear()
-        self._times.clear()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from heapq import nlargest
 from statistics import median
 
+from preflight.monitor.collect.columns import REPEATED
 from preflight.vocabulary.trace import TraceGap
 
 from .folder import TraceFolder
@@ -167,9 +168,17 @@ def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
         yield _gap("trouble", text, process, iteration=row["i"] if type(row["i"]) is int else None)
     for row in process.thinned:
         every = row["every"]
-        often = "no more" if not every else "in every iteration again" if every == 1 else f"in 1 of {every} iterations"
-        text = f"{name} recorded {row['what']} {often} from iteration {row['i']} on: {row['reason']}"
+        text = (
+            f"{name} recorded {row['what']} {_often(row['what'], every)} from iteration {row['i']} on: {row['reason']}"
+        )
         yield _gap("thinned", text, process, iteration=row["i"] if type(row["i"]) is int else None, part=row["what"])
+
+
+def _often(what: str, every: int) -> str:
+    """How often a part was recorded from an iteration on."""
+    if what == REPEATED:
+        return f"for the first {every} of one place" if every else "one by one again"
+    return "no more" if not every else "in every iteration again" if every == 1 else f"in 1 of {every} iterations"
 
 
 def _left_behind(folder: TraceFolder, process: Process) -> bool:
