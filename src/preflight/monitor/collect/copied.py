@@ -31,15 +31,17 @@ class Copied:
         words: The tensors one after the other, as words in memory of the processor, or as bytes: of what lay there in one
             piece, and of what has come from a device.
         size: Bytes of each tensor.
+        here: Whether nothing has to come from a device.
         coming: There once the copy has come from its device; it has no values.
     """
 
-    __slots__ = ("_count", "coming", "size", "words")
+    __slots__ = ("_count", "coming", "here", "size", "words")
 
     def __init__(self, words: Any, count: int, size: int, event: Any = None) -> None:
         """Take the words, of how many tensors of which size they are, and the event that says when they are filled."""
         self.words = words
         self.size = size
+        self.here = event is None
         self.coming = Pending([], list) if event is None else Pending([(words[:0], event)], self._landed)
         self._count = count
 

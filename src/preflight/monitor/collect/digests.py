@@ -299,7 +299,10 @@ class Digests:
         def rows(bits: list[int | None]) -> list[tuple[str, tuple[Any, ...]]]:
             return [("batch", (*head, size, indices, list(bits) if copy is None else copy, shapes, dtypes))]
 
-        recorder.later(samples(found) if copy is None else copy.coming, rows)
+        if copy is not None and copy.here and recorder.nothing_waits():
+            recorder.put("batch", (*head, size, indices, copy, shapes, dtypes))
+        else:
+            recorder.later(samples(found) if copy is None else copy.coming, rows)
 
 
 def _stacked(torch: Any, sizes: list[Any]) -> Any:

@@ -41,6 +41,11 @@ class Late:
         else:
             self._waiting.append((pending, rows))
 
+    @property
+    def waiting(self) -> bool:
+        """Whether rows wait."""
+        return bool(self._waiting)
+
     def finish(self, iteration: int, step: int) -> None:
         """Tell that an iteration has ended, once all of its rows were handed over."""
         self._finished.append((iteration, step))

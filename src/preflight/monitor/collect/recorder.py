@@ -209,6 +209,10 @@ class Recorder(Iterations):
         if pending is not None:
             self._late.add(pending, rows)
 
+    def nothing_waits(self) -> bool:
+        """Whether no row waits for numbers of a device, so that one that waits for none can be handed over at once."""
+        return not self._late.waiting
+
     def settle(self, patience: float = 0.0) -> None:
         """Hand over the rows whose numbers have come; the argument is that of ``Late.settle``."""
         self._late.settle(patience)
