@@ -113,8 +113,8 @@ class Dropouts:
 
     def _by_mode(self, frame: FrameType, dropping: Any) -> None:
         """Have a module that drops by its own mode, which its code reads, counted as a part that drops."""
-        if _MODE not in frame.f_code.co_names:
-            return
+        if _MODE not in frame.f_code.co_names or frame.f_globals.get("__name__") == _MODULES:
+            return  # a layer of torch's is counted anyway, and to ask a frame whose it is takes longer than to drop
         owner = owner_of(frame)
         if not isinstance(owner, self.recorder.torch.nn.Module) or type(owner).__module__ == _MODULES:
             return
