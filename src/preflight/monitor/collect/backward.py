@@ -31,6 +31,7 @@ from .unstepped import Unstepped
 from .variables import Variables
 
 if TYPE_CHECKING:
+    from .anew import Anew
     from .terms import Terms
 
 
@@ -49,6 +50,7 @@ class Backwards:
         draws: Draws,
         terms: Terms,
         ratios: Ratios,
+        anew: Anew | None,
     ) -> None:
         self.recorder = recorder
         self.variables = variables
@@ -62,6 +64,7 @@ class Backwards:
         self.targets = Targets(recorder, sequences)
         self.ranges = Ranges(recorder, sequences, draws)
         self.ratios = ratios
+        self.anew = anew
         self.second_order = SecondOrder(recorder)
         self.draws = draws
         self.terms = terms
@@ -120,6 +123,8 @@ class Backwards:
             recorder.within("terms", self.terms.begins, entry, first)
             if recorder.wants(ONE):
                 recorder.within("ratios", self.ratios.look, entry, first)
+            if self.anew is not None:
+                recorder.within("anew", self.anew.look, entry, first)
         if first.numel() == 1 and first.is_floating_point():
             number, step, iteration, began = recorder.number(), recorder.step, recorder.iteration, entry.began
             place = from_program(entry.place)

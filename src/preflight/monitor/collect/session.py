@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import places, reread
+from . import anew, places, reread
+from .anew import Anew
 from .api import Api
 from .backward import Backwards
 from .budget import Budget
@@ -98,6 +99,7 @@ class Session:
                 self.forwards.draws,
                 terms,
                 self.forwards.ratios,
+                Anew(recorder, self.variables) if recorder.wants(anew.NAME) else None,
             ),
             Clipping(recorder, self.variables),
             Scaling(recorder, optimizers),

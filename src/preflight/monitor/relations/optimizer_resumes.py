@@ -14,7 +14,8 @@ class OptimizerResumes(Relation):
     """Where a schedule is restored in the middle of its course, the optimizer has its state back too.
 
     Judged at the first step of an optimizer after the state of its scheduler was loaded with a count above zero: the
-    optimizer, if its kind keeps a state for its parameters, must have one.
+    optimizer, if its kind keeps a state for its parameters, must have one. One that was given its state back, before or
+    after, is left alone: where every step so far was skipped for its scale, there was none to give.
     It needs no earlier optimizer in the same process, as ``state-continues`` does, and so speaks of a new process that
     resumes.
     """
@@ -34,15 +35,17 @@ class OptimizerResumes(Relation):
     def __init__(self) -> None:
         self._restored: dict[int, Call] = {}
         self._first: dict[int, Call] = {}
+        self._given: set[int] = set()  # optimizers that were given a state
 
     def see(self, window: Window) -> Iterator[Example]:
         for call in window.plain:
             told = call.args or {}
             if call.name == "load_state_dict" and "scheduler" in told:
                 number = optimizer_number(call._replace(object=told.get("optimizer") or ""))
-                if (told.get("count") or 0) > 0 and number not in self._first:
+                if (told.get("count") or 0) > 0 and number not in self._first and number not in self._given:
                     self._restored[number] = call
             elif call.name == "load_state_dict":
+                self._given.add(optimizer_number(call))
                 self._restored.pop(optimizer_number(call), None)
             elif call.name == "step" and "states" in told:
                 number = optimizer_number(call)
@@ -74,14 +77,15 @@ class OptimizerResumes(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _resumed(4)
+        yield _resumed(0, "load_state_dict optimizer0:AdamW")
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _resumed(0)
 
 
-def _resumed(states: int) -> list[Window]:
+def _resumed(states: int, *before: str) -> list[Window]:
     mini = Mini({"model.weight": {}})
     load = ("load_state_dict LambdaLR", {"args": {"scheduler": 0, "optimizer": "optimizer0:AdamW", "count": 15}})
     steps = [("step optimizer0:AdamW", {"args": {"closure": False, "states": count}}) for count in (states, 4)]
-    return [mini.window(load, "backward", steps[0]), mini.window("backward", steps[1])]
+    return [mini.window(*before, load, "backward", steps[0]), mini.window("backward", steps[1])]
