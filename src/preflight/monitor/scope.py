@@ -31,6 +31,8 @@ _OWN = frozenset(
 _PLAIN = _OWN | {""}
 _VERSIONS = frozenset(
     "bad bug buggy broken wrong faulty good ok correct clean fixed fix twin healthy reference ref baseline original orig old new "
+    "other another alt alternative variant variants normal golden expected config configuration cfg setting settings "
+    "injected mutant mutated error errors before after patched unpatched unfixed positive negative "
     "train training trainer main script scripts program code src examples bugs runs".split()
 )
 """Words of a script's name that tell versions of one program apart, or nothing at all."""

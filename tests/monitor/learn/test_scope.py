@@ -121,6 +121,7 @@ def test_each_thing_is_said_once() -> None:
         (["python", "case_03_fixed.py"], "/home/me", "case_3"),
         (["python", "skip-gram_v2.py"], "/home/me", "skip_gram"),
         (["python", "moco_good_seed1.py"], "/home/me", "moco"),
+        (["python", "moco/other_config/train.py"], "/home/me", "moco"),
         (["python", "-m", "package.wgan"], "/home/me", "wgan"),
         (["python", "-m", "package.train"], "/home/me", "package"),
         (["python", "wgan.py", "-m", "large"], "/home/me", "wgan"),

@@ -340,3 +340,17 @@ def test_a_copy_may_rest_where_the_text_has_a_way_to_bring_it_on_or_is_not_all_k
     for quiet in (answered(steps=49, ways=[]), answered(steps=50, ways=["train.py:30"]), answered(steps=50)):
         assert alarms("copies-move-on", quiet) == 0
     assert alarms("copies-move-on", answered(steps=50, ways=[], file="other.py")) == 0
+
+
+def test_an_optimizer_that_was_given_an_empty_state_beside_its_schedule_had_none_to_give() -> None:
+    goes_on: Any = ("load_state_dict LambdaLR", {"args": {"scheduler": 0, "optimizer": "optimizer0:AdamW", "count": 9}})
+    state: Any = ("load_state_dict optimizer0:AdamW", {"args": {"state": 0}})
+
+    def resumed(*rows: Any) -> list[Window]:
+        mini = Mini({"model.a": {}})
+        first, second = (("step optimizer0:AdamW", {"args": {"states": count}}) for count in (0, 1))
+        return [mini.window(*rows, "backward", first), mini.window("backward", second)]
+
+    assert alarms("optimizer-resumes", resumed(goes_on)) == 1
+    assert alarms("optimizer-resumes", resumed(goes_on, state)) == 0
+    assert alarms("optimizer-resumes", resumed(state, goes_on)) == 0

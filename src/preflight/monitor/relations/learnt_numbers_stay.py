@@ -25,7 +25,10 @@ class LearntNumbersStay(Relation):
 
     name = "learnt-numbers-stay"
     needs = frozenset({"backward", "scalar", "autograd.grad", _NAME})
-    wakes = frozenset({f"scalar {_NAME}"})
+    wakes = frozenset({"backward", f"scalar {_NAME}"})
+    repeats = 3
+    looks = frozenset({"backward"})
+    reads = frozenset({f"scalar {_NAME}"})
     whole = False
     severity = "warning"
     priority = 8
@@ -36,23 +39,26 @@ class LearntNumbersStay(Relation):
         self._rows: dict[str, tuple[float | None, int]] = {}  # by place: the last value, and in how many looks it came
 
     def see(self, window: Window) -> Iterator[Example]:
-        asked = bool(window.named("autograd.grad"))
+        passes = window.named("backward")
         found: dict[str, float | None] = {one.object: one.value for one in window.numbers if one.name == _NAME}
         for place, value in found.items():
             last, rows = self._rows.get(place, (None, 0))
-            rows = 0 if asked or value is None else rows + 1 if value == last else 1
-            self._rows[place] = value, rows
-            wrong = rows >= _PASSES
-            yield Example(
-                (),
-                not wrong,
-                {},
-                variables=("Parameter", place) if wrong else (),
-                expected="a parameter that is kept and stepped" if wrong else None,
-                seen=f"another one of the value {value:g} in each of {rows} passes" if wrong else None,
-                call=window.named("backward")[-1] if window.named("backward") else None,
-                detail=f"A parameter of one number in the loss at {place} is made anew for each pass" if wrong else "",
-            )
+            asked = bool(window.named("autograd.grad"))
+            self._rows[place] = value, 0 if asked or value is None else rows + 1 if value == last else 1
+        if not passes and not found:
+            return
+        wrong = [place for place in found if self._rows[place][1] >= _PASSES]
+        seen = [f"another one of the value {self._rows[place][0]:g} in each of {_PASSES} passes" for place in wrong]
+        yield Example(
+            (),
+            not wrong,
+            {},
+            variables=("Parameter", *wrong) if wrong else (),
+            expected="a parameter that is kept and stepped" if wrong else None,
+            seen=seen[0] if wrong else None,
+            call=passes[-1] if passes else None,
+            detail=f"A parameter of one number in the loss at {wrong[0]} is made anew for each pass" if wrong else "",
+        )
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:

@@ -77,15 +77,14 @@ class OptimizerResumes(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _resumed(4)
-        yield _resumed(0, "load_state_dict optimizer0:AdamW")
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _resumed(0)
 
 
-def _resumed(states: int, *before: str) -> list[Window]:
+def _resumed(states: int) -> list[Window]:
     mini = Mini({"model.weight": {}})
     load = ("load_state_dict LambdaLR", {"args": {"scheduler": 0, "optimizer": "optimizer0:AdamW", "count": 15}})
     steps = [("step optimizer0:AdamW", {"args": {"closure": False, "states": count}}) for count in (states, 4)]
-    return [mini.window(*before, load, "backward", steps[0]), mini.window("backward", steps[1])]
+    return [mini.window(load, "backward", steps[0]), mini.window("backward", steps[1])]
