@@ -118,6 +118,26 @@ def test_a_copy_that_follows_in_every_other_step_is_no_habit() -> None:
     assert not broken("parameters-alike", run(*sometimes), run(*rests))
 
 
+def test_a_copy_of_what_steps_leave_as_it_is_has_nothing_to_follow() -> None:
+    names = ("net.0.weight", "net.0.bias")
+    unheld = {"optimizer": -1, "trainable": False}
+
+    def run(trained: int, copied: int) -> list[Window]:
+        """A network whose bias moves by so much in each step, as its average does."""
+        mini = Mini({**{name: {} for name in names}, **{name.replace("net", "ema"): unheld for name in names}})
+        found = []
+        for step in range(12):
+            own = {names[0]: (1.0, 100 + step), names[1]: (1.0, trained * step)}
+            after = {names[0]: (1.0, 101 + step), names[1]: (1.0, trained * (step + 1))}
+            average = {"ema.0.weight": (1.0, 500 + step), "ema.0.bias": (1.0, 900 + copied * step)}
+            aside = ("before", average, {"optimizer": -1})
+            found.append(mini.window("backward", aside, ("before", own, {"optimizer": 0}), STEP, ("after", after)))
+        return found
+
+    assert not broken("parameters-alike", run(1, 1), run(0, 0))
+    assert [one for one in broken("parameters-alike", run(1, 1), run(1, 0)) if "not all alike" in one]
+
+
 def evaluated(training: bool, **told: Any) -> list[Window]:
     mini = Mini({"model.weight": {}})
     run = ("forward model", {"args": {"training": training, **told}, "context": "nograd"})

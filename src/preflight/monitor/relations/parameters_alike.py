@@ -34,7 +34,8 @@ class ParametersAlike(Relation):
 
     Learnt is of each parameter, by its name without the numbers in it, whether an optimizer trains it, it is frozen, or it is
     in no optimizer; whether it gets gradients; and whether its values are changed between two steps, as those of an
-    averaged copy are. Of a model or module whose parameters agree it is said once, of all of it. Layers that differ in a number alone are
+    averaged copy are. A copy of what steps leave as it was, such as a bias in front of a normalization, follows nothing.
+    Of a model or module whose parameters agree it is said once, of all of it. Layers that differ in a number alone are
     taken together, and nothing is learnt of them where they do not agree. It is judged in the first steps of a run, as far as eight looks go and as it was at the first of them: what is
     thawed later, and when, is a setting. So a run that goes on with the state of an optimizer is not judged.
     A gradient of zeros counts as none. That parameters get gradients is learnt where they do in each look from the third to the
@@ -60,6 +61,7 @@ class ParametersAlike(Relation):
         self._owners: dict[str, set[int]] = {}
         self._known: dict[int, tuple[int, int]] = {}  # the fingerprint, and after how many steps it was that
         self._past_of: dict[str, list[str]] = {}
+        self._led: dict[int, tuple[int, int]] = {}  # trained parameters as they were at the last look at others
         self._first: dict[tuple[str, str], str] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -123,8 +125,20 @@ class ParametersAlike(Relation):
             if aside and state.what == "parameter" and state.moment == "before_step" and state.bits:
                 owned = {one.id for one in window.run.variables.values() if one.optimizer >= 0}
                 held = {one: bits for one, bits in _bits(state).items() if one not in owned}
+                resting = self._resting(window, owned)
+                held = {one: bits for one, bits in held.items() if _within(window.run.name(one)) not in resting}
                 yield from self._moved(window, steps[-1], held, _NEVER_STEPPED)
                 self._known.update((ident, (bits, _NEVER_STEPPED)) for ident, bits in held.items())
+
+    def _resting(self, window: Window, owned: set[int]) -> set[str]:
+        """What trained parameters are called that steps have left as they were since the last look at others."""
+        resting = set()
+        for ident in owned & self._known.keys():
+            known, before = self._known[ident], self._led.get(ident)
+            if before is not None and before[0] == known[0] and before[1] != known[1]:
+                resting.add(_within(window.run.name(ident)))
+            self._led[ident] = known
+        return resting
 
     def _moved(self, window: Window, step: Step, now: Mapping[int, int], done: int) -> Iterator[Example]:
         """Compare with what was known after as many steps: what a step did that nobody looked at does not count."""
@@ -162,6 +176,10 @@ class ParametersAlike(Relation):
         yield _run(None)
         yield _run(0.5, trainable=False)
         yield _run(0.5, drift=1)
+
+
+def _within(name: str) -> str:
+    return name.partition(".")[2]
 
 
 def _role(one: Variable) -> str:
