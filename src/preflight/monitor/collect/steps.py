@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from . import accumulation, units
+from . import accumulation, grain, units
 from .clearings import Clearings
 from .closures import Closures, Given, closure_of
 from .coarse import Coarse
@@ -139,6 +139,8 @@ class Steps:
                     recorder.within("coarse", self._coarse.look, held.pairs(), rest)
         if self._steps.get(index, 0) == units.AFTER and recorder.wants(units.NAME):
             units.look(recorder, held.pairs())
+        if self._steps.get(index, 0) == grain.AT and recorder.wants(grain.NAME):
+            recorder.within("grain", grain.look, recorder, optimizer, held.pairs())
         self.groups.tell(optimizer, name, index)
         seen: dict[str, Any] = {"closure": closure}
         if written:
