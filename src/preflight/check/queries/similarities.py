@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from preflight.check.context import Context
 
 _TURNS = frozenset({"t", "T", "mT", "transpose", "permute"})
+_ALIKE = frozenset(
+    {"zeros", "zeros_like", "ones", "ones_like", "new_zeros", "new_ones", "full", "full_like", "new_full"}
+)
 _UNSCALED = frozenset({"nn.Linear", "nn.Conv2d", "relu", "gelu", "nn.Embedding", "nn.EmbeddingBag"})
 _COPIES = VIEWS - _TURNS
 
@@ -51,6 +54,33 @@ def similarities(context: Context) -> Iterator[Similarity]:
         turned = _turned(pair[1]) if pair is not None else None
         if pair is not None and turned is not None:
             yield Similarity(call, product, pair[0], turned, factor, masked)
+
+
+def of_one_target(context: Context) -> Iterator[Similarity]:
+    """The same where each row is given one and the same number as its target: ``zeros(len(scores))``."""
+    for call in loss_calls(context, "cross_entropy"):
+        found = _product(call.input) if call.recorded and _alike(call.target) else None
+        if found is None or found[2]:
+            continue
+        pair = operands(found[0])
+        turned = _turned(pair[1]) if pair is not None else None
+        if pair is not None and turned is not None:
+            yield Similarity(call, found[0], pair[0], turned, found[1], False)
+
+
+def _alike(target: Value | None) -> bool:
+    """Whether targets are made as one number for each sample."""
+    for _ in range(8):
+        base = settle(target) if target is not None else None
+        if not isinstance(base, Obj):
+            return False
+        name = operation(base)
+        if name in _ALIKE:
+            return True
+        if name not in VIEWS and name not in ("long", "int"):
+            return False
+        target = operand(base)
+    return False
 
 
 def _counted(target: Value | None) -> bool:
