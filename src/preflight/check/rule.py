@@ -74,6 +74,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         layer: S syntax, D data flow, C configuration, V needs sizes or a run.
         persona: ``regular`` findings are shown by default; ``pedantic`` and ``audit`` ones on request.
         tags: Words to select by.
+        beside: Whether it is told beside a monitored run though it is a warning: the run of a program that is wrong in this
+            way looks like that of one that is right, and few programs are so on purpose.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     layer: Layer = "D"
     persona: Persona = "regular"
     tags: tuple[str, ...] = ()
+    beside: bool = False
 
 
 Check = Callable[["Context"], Iterator[Finding]]

@@ -80,7 +80,7 @@ class TextBeside:
         self._process = None
         with suppress(OSError, msgspec.MsgspecError):
             report = msgspec.json.decode(self._answer.read_bytes(), type=Report)
-            self.findings = () if alarmed else tuple(map(_weighed, filter(_decides, report.findings)))
+            self.findings = () if alarmed else tuple(map(_weighed, filter(_told, report.findings)))
         self._folder.cleanup()
         for finding in self.findings:
             at = finding.location
@@ -100,6 +100,15 @@ class TextBeside:
             self._process.wait()
             self._process = None
             self._folder.cleanup()
+
+
+def _told(finding: Finding) -> bool:
+    """Whether a finding is told beside a run: one that decides, or a likely one of a rule that is meant for it."""
+    if finding.severity != "warning" or finding.confidence == "possible":
+        return finding.decides
+    from preflight.check.registry import load_rules
+
+    return any(loaded.rule.beside for loaded in load_rules() if loaded.rule.name == finding.rule)
 
 
 def _decides(finding: Finding) -> bool:

@@ -10,6 +10,8 @@ What comes later gets gradients and never moves: a new head stays random, and th
 ## Fix
 Build the optimizer last, or give it the new parameters with `add_param_group`.
 
+Where the script also freezes, loads or copies weights somewhere, the second is told as a warning: it may be meant.
+
 ## When to ignore
 When the module is a fixed random projection on purpose; set `requires_grad_(False)` to say so.
 
@@ -19,6 +21,8 @@ When the module is a fixed random projection on purpose; set `requires_grad_(Fal
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -222,6 +226,13 @@ _WEIGHTED = frozenset(
         "Parameter",
     )
 )
+_MEANT = re.compile(r"freez|frozen|fixed|reservoir|random_feat|probe|pretrain|checkpoint|ckpt", re.IGNORECASE)
+"""Words of texts in which something may be left as it is on purpose, or come from elsewhere."""
+_OTHERWISE = frozenset(
+    {"grad", "data", "copy_", "lerp_", "add_", "sub_", "mul_", "set_", "requires_grad", "requires_grad_", "detach"}
+    | {"load_state_dict", "from_pretrained", "load", "hub", "setattr", "vector_to_parameters", "functional_call"}
+)
+"""Names by which weights are brought on in other ways, come from elsewhere, or are kept."""
 _FROZEN = (".eval", ".requires_grad_", ".load_state_dict", ".load", ".load_weights", ".freeze")
 
 
@@ -244,8 +255,17 @@ def check(context: Context) -> Iterator[Finding]:
             found = _unheld(context, loop, holdings)
             if found is not None:
                 text = "the loss depends on a module with fresh weights that no optimizer holds: it is never updated"
-                yield _finding(context, found, text, "warning")
+                yield _finding(context, found, text, "error" if _plain(context) else "warning")
                 return
+
+
+def _plain(context: Context) -> bool:
+    """Whether no line could load, freeze or bring on weights in another way than by an optimizer."""
+    for script in context.reading.scripts:
+        names = {node.attr for node in script.nodes(ast.Attribute)} | {node.id for node in script.nodes(ast.Name)}
+        if _MEANT.search(script.text) or names & _OTHERWISE:
+            return False
+    return True
 
 
 def _finding(context: Context, place: Store | Obj, text: str, severity: str) -> Finding:
