@@ -46,6 +46,7 @@ from .signed import SignedLabels
 from .sizes import Sizes
 from .smoothed import SmoothedLabels
 from .snapshot import Sight
+from .staged import Staged
 from .state import States
 from .terms import Terms
 from .untaken import Untaken
@@ -138,6 +139,9 @@ class Session:
             recorder, self.names.roots, lambda: {**schedules.resting(), **optimizers.resting()}, terms.lost
         )
         recorder.at_boundary.append(untaken.boundary)
+        recorder.at_boundary.append(
+            Staged(recorder, lambda: states.missing or terms.lost(), optimizers.resting).boundary
+        )
         recorder.at_end += [self.forwards.clear, repeated.boundary, memory.end, untaken.end]
 
     def start(self) -> None:

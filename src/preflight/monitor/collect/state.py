@@ -31,6 +31,7 @@ class States:
         self.recorder = recorder
         self.variables = variables
         # Of each variable the kind, the fingerprint and the norm after its last step.
+        self.missing = False  # whether a gradient was not there, of what an optimizer holds
         self._known: dict[int, tuple[Any, int | None, float | None]] = {}
         self._last: _Last | None = None  # the same of the last step, which is mostly asked for
 
@@ -144,7 +145,9 @@ class States:
         if not self.recorder.trainers.safe():
             return
         if lot is not None and lot.parameters and lot.trained and all(map(_leaf, lot.tensors)):
-            self._take(moment, "gradient", lot.idents, [*map(_gradient, lot.tensors)], exact, _whose(optimizer))
+            found = [*map(_gradient, lot.tensors)]
+            self.missing = self.missing or any(one is None for one in found)
+            self._take(moment, "gradient", lot.idents, found, exact, _whose(optimizer))
             return
         living = self.variables.living(optimizer) if lot is None else lot.pairs()
         held = [
@@ -152,6 +155,7 @@ class States:
             for variable, tensor in living
             if variable.kind == "parameter" and (tensor.requires_grad or _fed(variable, tensor))
         ]
+        self.missing = self.missing or (optimizer != -1 and any(gradient is None for _, gradient in held))
         self.take(moment, "gradient", held, exact, _whose(optimizer))
 
     def untrained(self, moment: str, held: Held) -> None:

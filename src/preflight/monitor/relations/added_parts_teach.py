@@ -29,13 +29,14 @@ class AddedPartsTeach(Relation):
     Judged where a loss is a sum, without weights, of losses of ``torch.nn.functional`` and of something that has no
     gradients, and where gradients come to all of these losses. It is broken where what is left of the loss without them is
     another number in each of three steps, and a layer that an optimizer holds took part in two steps at least, with
-    gradients recorded, and never got any. A layer whose output is not used, and a number that is added on purpose, are none by themselves.
+    gradients recorded, and never got any. A layer whose output is not used, and a number that is added on purpose, are none
+    by themselves; nor is a part that the program's text detaches under a condition on how far the training is.
     """
 
     name = "added-parts-teach"
-    needs = frozenset({"backward", "step", "state", "module", "forward", "tensor", "scalar", _REACHED})
+    needs = frozenset({"backward", "step", "state", "module", "forward", "tensor", "scalar", _REACHED, "staged"})
     follows = (flow_of,)
-    wakes = frozenset({f"scalar {_REACHED}"})
+    wakes = frozenset({f"scalar {_REACHED}", "staged"})
     severity = "warning"
     priority = 10
     cause = "a term of the loss is made of outputs that were detached, copied to numpy, or run without gradients"
@@ -45,12 +46,14 @@ class AddedPartsTeach(Relation):
         self._flow = Flow()
         self._sums: dict[str | None, list[str] | None] = {}  # by backward pass, of which losses its loss is added up
         self._rests: dict[str | None, list[float]] = {}
+        self._staged = False
         self._had: set[int] = set()
         self._without: dict[str, int] = {}  # by module, in how many steps it took part and had no gradients
         self._ended = -1
 
     def see(self, window: Window) -> Iterator[Example]:
         self._flow = flow_of(window)
+        self._staged = self._staged or any((call.args or {})["cuts"] for call in window.named("staged"))
         for step in steps_of(window):
             if step.gradients is not None and not step.closure:
                 self._count(step, window)
@@ -66,7 +69,11 @@ class AddedPartsTeach(Relation):
         rests = self._rest(call.place, window)
         if rests is None:
             return
-        idle = sorted(one for one, times in self._without.items() if times >= _TIMES) if _vary(rests) else []
+        idle = (
+            sorted(one for one, times in self._without.items() if times >= _TIMES)
+            if _vary(rests) and not self._staged
+            else []
+        )
         yield Example(
             (),
             not idle,
@@ -125,6 +132,7 @@ class AddedPartsTeach(Relation):
         yield _run(lambda one, number: one + 0.5, None)
         yield _run(lambda one, number: one + 0.1 * number, 0.5)  # a number that was measured
         yield _run(lambda one, number: one + 0.1 * number, None, apart=True)
+        yield _run(lambda one, number: one + 0.7 + 0.1 * number, None, staged=True)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -155,14 +163,14 @@ def _vary(rests: list[float]) -> bool:
     return all(second - first > allowed for first, second in pairwise(ordered))
 
 
-def _run(total: Any, norm: float | None, apart: bool = False) -> list[Window]:
+def _run(total: Any, norm: float | None, apart: bool = False, staged: bool = False) -> list[Window]:
     """Steps of a model with two heads, of which the second has gradients of this norm."""
     names = ("net.body", "net.first", "net.second")
     mini = Mini({f"{name}.weight": {} for name in names})
     word = "train.py:5#0#cross_entropy#NllLoss"
     tail: list[Any] = [["Add", [], None, [1, -1]], ["NllLoss", [], None, [2]]]
     tail += [["LogSoftmax", [8, 4], 1, [3]], ["Addmm", [8, 4], None, []]]
-    found = []
+    found = [mini.window(("staged", {"args": {"cuts": True, "steps": False}}))] if staged else []
     for number in range(5):
         value = 1.4 - 0.1 * number + 0.03 * (number % 3)
         inside = [(f"module {name}", {"context": "nograd" if apart and name == names[2] else "grad"}) for name in names]

@@ -41,16 +41,18 @@ class GradientsReach(Relation):
     are recorded in detail; in others one is taken to take part that took part whenever it was seen. A block that is left out
     of some passes at random looks the same there: where no parameter of a module has a gradient, it must be so three times
     in a row, and never have been for less. What moves although it had no gradient at the step before is moved by the program
-    itself, such as the codes of a quantisation that follow averages, and is none of these.
+    itself, such as the codes of a quantisation that follow averages, and is none of these. Where the program's text cuts
+    the graph under a condition on how far the training is (``no_grad() if step < warm_up``), parts that had no gradient
+    yet may wait for their turn, and only a break is told.
     """
 
     name = "gradients-reach"
-    needs = frozenset({"step", "state", "module", "tensor", "forward"})
+    needs = frozenset({"step", "state", "module", "tensor", "forward", "staged"})
     follows = (flow_of, looks_of)
     repeats = 2
-    looks = frozenset({"step", "forward", "gradient at before_step"})
+    looks = frozenset({"step", "forward", "gradient at before_step", "staged"})
     reads = frozenset({"module"})
-    wakes = frozenset({"gradients of a step"})
+    wakes = frozenset({"gradients of a step", "staged"})
     priority = 9
     cause = "the graph is cut above them: detach(), no_grad(), .data or .item() on the way, a cache, or re-entrant checkpointing of inputs without gradients"
     advice = "look at what lies between the last module without gradients and the first one with them"
@@ -70,6 +72,7 @@ class GradientsReach(Relation):
         self._given: dict[str, tuple[Any, ...]] = {}  # by module: the data that went into it when it was last seen
         self._cuts: dict[str, str] = {}  # by module with a graph: the next one, where it is given the like without one
         self._apart: set[str] = set()  # modules that ran without gradients then
+        self._staged = False  # whether the text cuts the graph as long as the training has not come to some point
         self._settled: list[int] = []  # variables of a step that all had gradients in several steps and missed none
 
     def quiet(self, window: Window) -> bool:
@@ -86,6 +89,7 @@ class GradientsReach(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         self._flow = flow_of(window)
+        self._staged = self._staged or any((call.args or {})["cuts"] for call in window.named("staged"))
         self._look(window)
         for look in looks_of(window):
             self._by_hand.update(self._without.intersection(look.moved))
@@ -150,7 +154,7 @@ class GradientsReach(Relation):
                 continue
             missed = self._missed[ident] = self._missed.get(ident, 0) + 1
             had = self._had.get(ident, 0)
-            if had >= _ALWAYS or (had == 0 and missed >= _NEVER):
+            if had >= _ALWAYS or (had == 0 and missed >= _NEVER and not self._staged):
                 lost.append((ident, module, had > 0))
             if had < _ALWAYS:
                 self._had[ident] = min(had, 0)
@@ -267,6 +271,8 @@ class GradientsReach(Relation):
         yield _bottleneck(None, shape=(8, 8))  # and what comes next is given data
         yield _bottleneck(None, beside=True)  # or noise, beside what has a graph
 
+        yield _windows([(None, None, 0.5)] * 4, staged=True)
+
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _chain(None, None, 0.5)
@@ -286,8 +292,13 @@ def _chain(*norms: float | None) -> list[Window]:
     return _windows([norms] * 4)
 
 
-def _windows(steps: list[tuple[float | None, ...]], seen: int = 9, by_hand: str = "") -> list[Window]:
-    """Iterations with these gradients, of which the first so many are recorded in detail; the program moves one part itself."""
+def _windows(
+    steps: list[tuple[float | None, ...]], seen: int = 9, by_hand: str = "", staged: bool = False
+) -> list[Window]:
+    """Iterations with these gradients, of which the first so many are recorded in detail; the program moves one part itself.
+
+    ``staged`` where its text cuts the graph as long as the training has not come to some point.
+    """
     names = ("net.embed", "net.block", "net.head")
     mini = Mini({f"{name}.weight": {} for name in names})
     found = []
@@ -295,6 +306,7 @@ def _windows(steps: list[tuple[float | None, ...]], seen: int = 9, by_hand: str 
         detailed = names if number < seen else ()
         inside = [(f"module {name}", {"inside": (_entering(name, name != "net.embed"),)}) for name in detailed]
         window = mini.window(
+            *([("staged", {"args": {"cuts": True, "steps": False}})] if staged and not number else []),
             ("forward net", {"inside": inside, "args": {"training": True}}),
             "backward",
             ("gradients", {f"{name}.weight": norm for name, norm in zip(names, norms, strict=True)}),

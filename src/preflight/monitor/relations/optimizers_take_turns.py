@@ -28,14 +28,13 @@ class OptimizersTakeTurns(Relation):
     hold it or by handing it to a library.
     Its parameters must have stayed as they were, to the last bit, each time they were looked at: what another optimizer
     holds too, or a wrapper or a compiled step updates, moves.
-    An optimizer that begins later than that on purpose, though gradients are computed for it all the while, is told of
-    as well.
+    Nothing is said where the text steps one under a condition on how far the training is (``if step > start``).
     """
 
     name = "optimizers-take-turns"
-    needs = frozenset({"step", "backward", "zero_grad", "fetch", "state", "never"})
+    needs = frozenset({"step", "backward", "zero_grad", "fetch", "state", "never", "staged"})
     repeats = 2
-    looks = frozenset({"step", "backward", "zero_grad", "fetch", "exact parameter at before_step", "never"})
+    looks = frozenset({"step", "backward", "zero_grad", "fetch", "exact parameter at before_step", "never", "staged"})
     whole = False
     severity = "warning"
     priority = 12
@@ -47,6 +46,7 @@ class OptimizersTakeTurns(Relation):
         self._waited: dict[
             int, list[int]
         ] = {}  # by optimizer: the epoch, steps of others since then, and with gradients
+        self._staged = False  # whether the text steps one once the training has come to some point
         self._never: set[str] = set()  # what no line of the program steps
         self._began: dict[int, Call] = {}  # by optimizer, the first step of another since it has waited
         self._bits: dict[int, int] = {}
@@ -66,6 +66,7 @@ class OptimizersTakeTurns(Relation):
             self._fetched(call)
         for call in window.named("never"):
             self._never.update((call.args or {})["step"])
+        self._staged = self._staged or any((call.args or {})["steps"] for call in window.named("staged"))
         having = set(_having(window)) - self._stepped
         steps = window.named("step")
         for call in steps:
@@ -108,7 +109,7 @@ class OptimizersTakeTurns(Relation):
         surely = any(name.startswith(f"optimizer{index}:") for name in self._never)
         late = surely or not self._epochs or self._most - began >= _EPOCHS
         late = late and having >= max(_SURELY if surely else _STEPS, _NEARLY_ALL * others)
-        wrong = late and self._still.get(index, 0) > 0
+        wrong = late and self._still.get(index, 0) > 0 and (surely or not self._staged)
         held = [one.name for one in window.run.variables.values() if one.optimizer == index]
         if not wrong or not held:
             return Example((), True, {})
@@ -138,6 +139,9 @@ class OptimizersTakeTurns(Relation):
         rows = ("fetch loader0", *_rows(7), "step optimizer0:SGD")  # the first epoch is not over
         yield [mini.window(*rows) for _ in range(2 * _STEPS)]
         yield _told("optimizer0:SGD")
+        mini = _mini()  # the text steps it later
+        text = mini.window(("staged", {"args": {"cuts": False, "steps": True}}))
+        yield [text, *(mini.window(*_rows(7), "step optimizer0:SGD") for _ in range(_STEPS + 1))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

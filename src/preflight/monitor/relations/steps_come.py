@@ -36,16 +36,28 @@ class StepsCome(Relation):
     the program have led to steps. An optimizer that clears gradients and has never stepped is told of once the training
     went on as after a step: another optimizer steps again and again, a schedule advances, weights are saved, a model is
     evaluated, or a loader has gone through its data twice; and only where everything that it holds is as it was, to the
-    last bit: what a compiled step or a hand moves lacks nothing.
+    last bit: what a compiled step or a hand moves lacks nothing. Of such a one nothing is said where the program's text
+    steps an optimizer under a condition on how far the training is (``if step > start``).
     """
 
     name = "steps-come"
     needs = frozenset(
-        {"step", "backward", "zero_grad", "scaler.step", "forward", "state", "scheduler.step", "fetch", "save"}
+        {
+            "step",
+            "backward",
+            "zero_grad",
+            "scaler.step",
+            "forward",
+            "state",
+            "scheduler.step",
+            "fetch",
+            "save",
+            "staged",
+        }
     )
     repeats = 2
     looks = frozenset(
-        {"forward", "backward", "zero_grad", "step", "scaler.step", "numbers", "gradient at before_clear"}
+        {"forward", "backward", "zero_grad", "step", "scaler.step", "numbers", "gradient at before_clear", "staged"}
     )
     reads = frozenset({f"parameter at {MOMENT}"})
     priority = 7
@@ -53,6 +65,7 @@ class StepsCome(Relation):
     advice = "call optimizer.step() after the backward pass (or the last of those that are accumulated)"
 
     def __init__(self) -> None:
+        self._staged = False  # whether the text steps an optimizer once the training has come to some point
         self._usual: deque[int] = deque(maxlen=_LEARNT)
         self._steps = 0
         self._since = 0  # backward passes of training since the last step
@@ -84,6 +97,7 @@ class StepsCome(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         training = True
+        self._staged = self._staged or any((call.args or {})["steps"] for call in window.named("staged"))
         self._other_line = False
         looks = [one for one in window.states if one.moment == MOMENT]
         for row in sorted([*_calls(window), *_not_finite(window), *looks], key=ORDER):
@@ -176,7 +190,7 @@ class StepsCome(Relation):
         for index, count in self._first.items():
             if count < _NEVER or self._looked.get(index, 0) - self._began[index] < _TURN:
                 continue
-            if not self._resting.rests(index):
+            if self._staged or not self._resting.rests(index):
                 continue
             clearing = window.named("zero_grad")
             name = next((call.object for call in clearing if optimizer_number(call) == index), f"optimizer{index}")
@@ -211,6 +225,9 @@ class StepsCome(Relation):
         yield [mini.window(*read * 5), *(mini.window(*led) for _ in range(7)), *(mini.window(*read) for _ in range(9))]
         mini = Mini({"model.weight": {}})  # its step is compiled, and runs no hooks
         yield [mini.window(_look(number), *rows[:-1], "scheduler.step StepLR") for number in range(6)]
+        mini = Mini({"model.weight": {}})  # the text steps it later
+        text = mini.window(("staged", {"args": {"cuts": False, "steps": True}}))
+        yield [text, *(mini.window(_look(7), *rows[:-1], "scheduler.step StepLR") for _ in range(5))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

@@ -37,11 +37,12 @@ class TermsTeach(Relation):
     measures that the program looks at, and nothing is said of them. It is broken where the loss that the backward pass
     began at is added up from such losses alone, and its value holds, to the last digits, a constant share of one to which
     no gradients came. A term that was left out of the sum looks like a measure, or like one that is added only later.
+    Nothing is said where the program's text detaches under a condition on how far the training is: it may teach later.
     """
 
     name = "terms-teach"
-    needs = frozenset({"backward", "step", "scalar", _REACHED})
-    wakes = frozenset({f"scalar {_REACHED}"})
+    needs = frozenset({"backward", "step", "scalar", _REACHED, "staged"})
+    wakes = frozenset({f"scalar {_REACHED}", "staged"})
     severity = "warning"
     priority = 8
     cause = "a term of the loss was turned into a number with item() or detach()"
@@ -49,8 +50,10 @@ class TermsTeach(Relation):
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, ...], list[_Sum]] = {}
+        self._staged = False
 
     def see(self, window: Window) -> Iterator[Example]:
+        self._staged = self._staged or any((call.args or {})["cuts"] for call in window.named("staged"))
         reached = {one.object: bool(one.value) for one in window.numbers if one.name == _REACHED}
         if not reached:
             return
@@ -58,14 +61,16 @@ class TermsTeach(Relation):
         for word, came in reached.items():
             share = None if came else self._held(word, reached, values, window)
             place, _, function, _ = (word.rsplit("#", 3) + [""] * 3)[:4]
-            wrong = share is not None
+            wrong = share is not None and not self._staged
             yield Example(
                 (),
                 not wrong,
                 {},
                 variables=(function, place) if wrong else (),
                 expected="a backward pass that reaches it" if wrong else None,
-                seen=f"{share:.4g} times its value stands in the loss, and no gradients come to it" if wrong else None,
+                seen=f"{share or 0:.4g} times its value stands in the loss, and no gradients come to it"
+                if wrong
+                else None,
                 call=next(iter(window.named("backward")), None),
                 detail=f"The {function} at {place} is computed and teaches nothing" if wrong else "",
             )
@@ -90,6 +95,7 @@ class TermsTeach(Relation):
         yield _run(lambda one, other: one + 0.5 * other, True)
         yield _run(lambda one, other: one, False)  # a measure that is looked at
         yield _run(lambda one, other: one + 0.5 * other, False, ends="MeanBackward")  # something else is in the loss
+        yield _run(lambda one, other: one + 0.5 * other, False, staged=True)  # it is detached at first
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -116,14 +122,17 @@ def _share(known: list[_Sum]) -> float | None:
     return found.shares[-1]
 
 
-def _run(total: object, came: bool, ends: str = "", twice: bool = False) -> list[Window]:
-    """Iterations with two losses, of which the first is reached; ``twice`` where a third one is always worth the same as it."""
+def _run(total: object, came: bool, ends: str = "", twice: bool = False, staged: bool = False) -> list[Window]:
+    """Iterations with two losses, of which the first is reached.
+
+    ``twice`` where a third one is always worth the same as it, ``staged`` where the text detaches the second one at first.
+    """
     assert callable(total)
     mini = Mini({"net.trunk.weight": {}, "net.head.weight": {}})
     first, second = "train.py:5#0#cross_entropy#NllLoss", "train.py:6#0#l1_loss#Mean"
     third = "train.py:7#0#cross_entropy#NllLoss"
     names = ["NllLoss", *(["Mean"] if came else []), *(["NllLoss"] if twice else [])]
-    found = []
+    found = [mini.window(("staged", {"args": {"cuts": True, "steps": False}}))] if staged else []
     for number in range(7):
         one, other = 1.4 - 0.1 * number + 0.03 * (number % 3), 0.7 + 0.05 * (number * number % 5)
         found.append(

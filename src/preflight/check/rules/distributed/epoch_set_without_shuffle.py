@@ -126,7 +126,7 @@ def check(context: Context) -> Iterator[Finding]:
             RULE,
             sampler,
             "set_epoch() is called on this sampler, and with shuffle=False it changes nothing: all epochs have the same order",
-            evidence=[Evidence("shuffle", False), Evidence("line of the call of set_epoch", call.node.lineno)],
+            evidence=[Evidence("shuffle", False), Evidence("calls of set_epoch", len(told))],
             related=[(call, "the sampler is told the epoch here")],
             fix=Fix(
                 title="let the sampler shuffle",
