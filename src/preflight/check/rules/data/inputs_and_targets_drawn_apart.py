@@ -1,7 +1,7 @@
 """Inputs and targets are brought into different orders.
 
 ## What it does
-Looks for a `TensorDataset` whose tensors come from two calls of `train_test_split`, or from arrays that two calls of `shuffle` arranged, without one seed in both.
+Looks for a `TensorDataset` whose tensors come from two calls of `train_test_split`, from arrays that two calls of `shuffle` arranged, or were indexed by two permutations, without one seed in both.
 
 ## Why
 Each call draws an order of its own.
@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.tensors import VIEWS, operand, operation
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, provenance
 from preflight.source.values import Known, Obj, Value, options_of, plain, settle
@@ -70,8 +71,27 @@ a = ms.train_test_split(x, random_state=args.seed)
 b = ms.train_test_split(y, random_state=args.seed + 1)
 data = TensorDataset(a[0], b[0])
 """,
+    """
+import torch
+from torch.utils.data import TensorDataset
+x, y = torch.load("rows.pt")
+order = torch.randperm(len(x))
+x = x[order]
+y = y[torch.randperm(len(y))]
+data = TensorDataset(x[:800], y[:800])
+""",
 )
 GOOD = (
+    """
+import torch
+from torch.utils.data import TensorDataset
+x, y = torch.load("rows.pt")
+order = torch.randperm(len(x))
+x, y = x[order], y[order]
+again = torch.randperm(len(x))[:800]
+data = TensorDataset(x[again], y[again])
+other = TensorDataset(x[torch.randperm(len(x))], torch.randint(2, (len(x),)))
+""",
     """
 import numpy as np, torch
 from sklearn.model_selection import train_test_split
@@ -100,8 +120,10 @@ b = TensorDataset(torch.from_numpy(rows[:, :-1]), torch.from_numpy(rows[:, -1]))
 )
 _SPLIT = "sklearn.model_selection.train_test_split"
 _SHUFFLES = ("numpy.random.shuffle", "random.shuffle")
-_SEEDS = ("numpy.random.seed", "numpy.random.set_state", "random.seed", "random.setstate")
-_REACH = 150
+_SEEDS = ("torch.manual_seed", "numpy.random.seed", "numpy.random.set_state", "random.seed", "random.setstate")
+_PERMUTATIONS = ("torch.randperm", "numpy.random.permutation")
+_CASTS = frozenset({"tensor", "from_numpy", "as_tensor", "FloatTensor", "LongTensor"})
+_REACH, _NEAR, _DEEP = 150, 12, 12
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -110,7 +132,7 @@ def check(context: Context) -> Iterator[Finding]:
     for event in context.trace.calls("torch.utils.data.TensorDataset"):
         if len(event.args) < 2 or event.context.shadow:
             continue
-        for find in (_split, _shuffled):
+        for find in (_split, _shuffled, _permuted):
             orders = [find(context, value) for value in event.args]
             first = orders[0]
             other = next((o for o in orders[1:] if o is not None and o is not first), None)
@@ -153,6 +175,27 @@ def _shuffled(context: Context, value: Value) -> Event | None:
     made = {id(part) for part in provenance(value, _REACH) if isinstance(part, Obj)}
     found = [e for e in context.trace.calls(*_SHUFFLES) if e.args and any(id(o) in made for o in options_of(e.args[0]))]
     return found[0] if len(found) == 1 else None
+
+
+def _permuted(context: Context, value: Value) -> Event | None:
+    """The call that drew the only permutation by which a tensor was indexed, seen through slices and casts."""
+    found: list[Obj] = []
+    for _ in range(_DEEP):
+        base = settle(value)
+        if not isinstance(base, Obj):
+            break
+        name = operation(base)
+        below = base.receiver if name == "[]" else operand(base) if name in VIEWS or name in _CASTS else None
+        if name == "[]":
+            drawn = (part for index in base.args for part in provenance(index, _NEAR))
+            found += [part for part in drawn if isinstance(part, Obj) and part.name in _PERMUTATIONS]
+        if below is None:
+            break
+        value = below
+    if len(found) != 1:
+        return None
+    calls = (e for e in context.trace.calls(*_PERMUTATIONS) if "generator" not in e.kwargs)  # which may be seeded alike
+    return next((e for e in calls if _is(e.result, found[0])), None)
 
 
 def _is(value: Value | None, thing: Obj) -> bool:
