@@ -1,0 +1,326 @@
+"""An auxiliary loss is computed and goes into no loss.
+
+## What it does
+Looks for a value named as a loss (`balance`, `aux_loss`, `commitment`, `penalty` ...) that a network or a function of the script returns beside its output, and that the training loop only prints; and for one that a module keeps as an attribute which nothing reads.
+
+## Why
+A load-balancing loss, a commitment loss or a penalty costs its computation and teaches nothing unless it is added to the loss that `backward()` is called on.
+The main loss falls as it should, while the experts that are never chosen, or the codes that are never used, stay as they were.
+
+## Fix
+Add it to the loss, with its weight.
+
+## When to ignore
+When the value is only watched.
+
+## References
+- Fedus et al., "Switch Transformers", 2021, section 2.2: the auxiliary loss is added to the total
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.rule import Rule
+from preflight.source.script import Script
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="auxiliary-loss-dropped",
+    code="LOS018",
+    severity="warning",
+    confidence="likely",
+    needs=("training_loop", "complete"),
+    layer="S",
+    tags=("loss",),
+    beside=True,
+)
+
+_HEAD = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+class Experts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.out = nn.Linear(8, 4), nn.Linear(8, 3)
+    def forward(self, x):
+        p = self.gate(x).softmax(-1)
+        balance = 4 * (p.mean(0) ** 2).sum()
+        return self.out(x), balance
+model = Experts()
+optimizer = torch.optim.Adam(model.parameters())
+"""
+BAD = (
+    f"""{_HEAD}
+for step, (x, y) in enumerate(loader):
+    logits, balance = model(x)
+    loss = F.cross_entropy(logits, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 10 == 0:
+        print(loss.item(), balance.item())
+""",
+    f"""{_HEAD}
+def update(x, y):
+    optimizer.zero_grad()
+    logits, aux_loss = model(x)
+    F.cross_entropy(logits, y).backward()
+    optimizer.step()
+for x, y in loader:
+    update(x, y)
+""",
+    """
+import torch
+from torch import nn
+import torch.nn.functional as F
+class Router(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.aux_loss = nn.Linear(8, 4), None
+    def forward(self, x):
+        p = F.softmax(self.linear(x), dim=-1)
+        self.aux_loss = (p.mean(0) * p.mean(0)).sum()
+        return p
+model = nn.Sequential(Router(), nn.Linear(4, 2))
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+""",
+)
+GOOD = (
+    f"""{_HEAD}
+for x, y in loader:
+    logits, balance = model(x)
+    loss = F.cross_entropy(logits, y) + 0.01 * balance
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    f"""{_HEAD}
+def losses(x, y):
+    logits, balance = model(x)
+    fit_loss = F.cross_entropy(logits, y)
+    total = fit_loss + 0.1 * balance
+    return total, balance
+for x, y in loader:
+    total, balance_loss = losses(x, y)
+    optimizer.zero_grad()
+    total.backward()
+    optimizer.step()
+    print(balance_loss.item())
+""",
+    f"""{_HEAD}
+terms = []
+for x, y in loader:
+    logits, balance = model(x)
+    terms.append(balance)
+    optimizer.zero_grad()
+    (F.cross_entropy(logits, y) + sum(terms)).backward()
+    optimizer.step()
+    terms.clear()
+with torch.no_grad():
+    logits, balance = model(rows)
+    print(balance)
+""",
+    """
+import torch
+from torch import nn
+import torch.nn.functional as F
+class Router(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.aux_loss = nn.Linear(8, 4), None
+    def forward(self, x):
+        p = F.softmax(self.linear(x), dim=-1)
+        self.aux_loss = (p.mean(0) * p.mean(0)).sum()
+        return p
+model = nn.Sequential(Router(), nn.Linear(4, 2))
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    for m in model.modules():
+        if isinstance(m, Router):
+            loss = loss + m.aux_loss
+    loss.backward()
+    optimizer.step()
+""",
+)
+_NAMED = re.compile(
+    r"(^|_)(aux|auxiliary|balance|balancing|commit|commitment|latent|codebook|regularization|router|z|vq|load|lb)_(.*_)?loss$"
+    r"|(^|_)penalty$|^balance$|^commitment$"
+)
+_WATCHED = frozenset(
+    {"print", "float", "item", "append", "info", "debug", "log", "add_scalar", "set_postfix", "format"}
+)
+_CUT = frozenset({"detach", "item", "no_grad", "inference_mode", "tolist", "numpy"})
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Find losses that are returned and only printed, and such that are kept and never read."""
+    scripts = context.reading.scripts
+    for script in scripts:
+        parents = {child: one for one in ast.walk(script.tree) for child in ast.iter_child_nodes(one)}
+        for statement in script.nodes(ast.Assign):
+            found = _dropped(statement, parents, scripts)
+            if found is not None:
+                yield _finding(context, script, statement, found, "returned beside the output and goes into no loss")
+        for name, store in _kept(script, parents):
+            if not _is_read(name, scripts):
+                yield _finding(context, script, store, name, "kept by the module and never read")
+
+
+def _finding(context: Context, script: Script, place: ast.AST, name: str, told: str) -> Finding:
+    return context.finding(
+        RULE,
+        (script, place),
+        f"{name} is {told}: it is computed and teaches nothing",
+        evidence=[Evidence("losses that it goes into", 0)],
+        fix=Fix(
+            title="add it to the loss",
+            instruction=f"add {name}, with its weight, to the loss that backward() is called on",
+            expected="what it is meant to keep in bounds is trained, too",
+        ),
+    )
+
+
+def _dropped(statement: ast.Assign, parents: dict[ast.AST, ast.AST], scripts: list[Script]) -> str | None:
+    """The name of a loss that a call in a training loop returns beside something else, and that is only watched."""
+    target = statement.targets[0]
+    if not isinstance(target, ast.Tuple) or not isinstance(statement.value, ast.Call):
+        return None
+    names = [one.id if isinstance(one, ast.Name) else "" for one in target.elts]
+    scope = _scope(statement, parents)
+    if not _trains(statement, scope, parents):
+        return None
+    for place, name in enumerate(names):
+        if not _NAMED.search(name) or not _is_apart(statement.value, place, len(names), scripts):
+            continue
+        named = (one for one in ast.walk(scope) if isinstance(one, ast.Name) and one.id == name)
+        uses = [one for one in named if _scope(one, parents) is scope]
+        reads = [one for one in uses if isinstance(one.ctx, ast.Load)]
+        if len(uses) - len(reads) == 1 and all(_is_watched(one, parents, scope) for one in reads):
+            return name
+    return None
+
+
+def _scope(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:
+    while not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)) and node in parents:
+        node = parents[node]
+    return node
+
+
+def _trains(statement: ast.AST, scope: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Whether a backward pass follows in the same block, and gradients are recorded."""
+    block = parents[statement]
+    passes = [one for one in ast.walk(block) if isinstance(one, ast.Attribute) and one.attr == "backward"]
+    above: ast.AST = statement
+    while above is not scope and above in parents:
+        above = parents[above]
+        words = (
+            {getattr(one, "attr", getattr(one, "id", "")) for one in ast.walk(above)}
+            if isinstance(above, ast.With)
+            else ()
+        )
+        if {"no_grad", "inference_mode"} & set(words):
+            return False
+    return bool(passes)
+
+
+def _is_watched(node: ast.AST, parents: dict[ast.AST, ast.AST], scope: ast.AST) -> bool:
+    """Whether a read only shows a value: it is printed, logged or made a number."""
+    while node in parents and node is not scope:
+        above = parents[node]
+        if isinstance(above, ast.FormattedValue):
+            return True
+        if isinstance(above, ast.Attribute) and above.attr in ("item", "detach", "shape"):
+            return True
+        if isinstance(above, ast.Call):
+            word = getattr(above.func, "attr", getattr(above.func, "id", ""))
+            return word in _WATCHED - {"append"} and node is not above.func
+        if not isinstance(above, (ast.Dict, ast.Tuple, ast.keyword)):
+            return False
+        node = above
+    return False
+
+
+def _is_apart(call: ast.Call, place: int, count: int, scripts: list[Script]) -> bool:
+    """Whether all that may be called returns so many values, and what stands at this place goes into none of the others."""
+    word = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    functions = [one for script in scripts for one in script.nodes(ast.FunctionDef)]
+    called = [one for one in functions if one.name == word] or [one for one in functions if one.name == "forward"]
+    returns = [
+        (one, back.value.elts)
+        for one in called
+        for back in ast.walk(one)
+        if isinstance(back, ast.Return) and isinstance(back.value, ast.Tuple) and len(back.value.elts) == count
+    ]
+    return bool(returns) and all(_stands_alone(function, parts, place) for function, parts in returns)
+
+
+def _stands_alone(function: Function, parts: list[ast.expr], place: int) -> bool:
+    """Whether a returned value is none that gradients were cut from, and goes into none of the values beside it."""
+    own = parts[place]
+    names = _names(own)
+    made = [one for one in ast.walk(function) if isinstance(one, (ast.Assign, ast.AugAssign))]
+    cut = any(_is_cut(one.value) for one in made if _targets(one) & names)
+    if isinstance(own, ast.Constant) or not names or cut or _is_cut(own):
+        return False
+    others = {name for at, part in enumerate(parts) if at != place for name in _names(part)}
+    if isinstance(own, ast.Name):
+        for _ in made:  # what the others are made of, as far as names tell
+            others |= {
+                name
+                for one in made
+                if _targets(one) & others and own.id not in _targets(one)
+                for name in _names(one.value)
+            }
+        return own.id not in others
+    return True
+
+
+def _is_cut(value: ast.AST) -> bool:
+    """Whether a value was taken out of the graph, or is a number."""
+    return isinstance(value, ast.Constant) or (
+        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _CUT
+    )
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def _targets(statement: ast.Assign | ast.AugAssign) -> set[str]:
+    held = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return {name for target in held for name in _names(target)}
+
+
+def _kept(script: Script, parents: dict[ast.AST, ast.AST]) -> Iterator[tuple[str, ast.Assign]]:
+    """Attributes that are named as losses and written in a forward pass."""
+    told = set[str]()
+    for statement in script.nodes(ast.Assign):
+        scope = _scope(statement, parents)
+        if not isinstance(scope, ast.FunctionDef) or scope.name != "forward":
+            continue
+        if _is_cut(statement.value):
+            continue
+        for target in statement.targets:
+            if isinstance(target, ast.Attribute) and _NAMED.search(target.attr) and target.attr not in told:
+                told.add(target.attr)
+                yield target.attr, statement
+
+
+def _is_read(name: str, scripts: list[Script]) -> bool:
+    """Whether an attribute is read anywhere, or asked for by its name in quotes."""
+    read = any(
+        one.attr == name and isinstance(one.ctx, ast.Load) for script in scripts for one in script.nodes(ast.Attribute)
+    )
+    return read or any(one.value == name for script in scripts for one in script.nodes(ast.Constant))
