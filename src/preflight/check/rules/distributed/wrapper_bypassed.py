@@ -1,11 +1,12 @@
 """The inner module of a data-parallel model is called in training, past its wrapper.
 
 ## What it does
-Finds a call `model.module(x)` of a model in `DistributedDataParallel` whose result a training loss comes from.
+Finds a call `model.module(x)` of a model in `DistributedDataParallel` whose result a training loss comes from, and one of what `accelerator.unwrap_model(model)` gives.
 
 ## Why
 The wrapper arranges the averaging of the gradients when it is called.
 Past it every rank steps with its own gradients: the replicas drift apart, and the run is as many single runs on a share of the data each.
+A model that Accelerate prepared casts in its own forward pass, too: past it, the mixed precision that was asked for is not there.
 
 ## Fix
 Call the wrapper: `model(x)`.
@@ -27,7 +28,7 @@ from preflight.check.queries.tensors import grad_off
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.trace import Event
-from preflight.source.values import Obj, settle
+from preflight.source.values import Obj, plain, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -80,9 +81,45 @@ def forward(net, x):
 for x, y in loader:
     update((forward(model, x) - y).pow(2).mean())
 """,
+    """
+import torch
+from torch import nn
+from accelerate import Accelerator
+accelerator = Accelerator(mixed_precision="bf16")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+    def loss(self, x, y):
+        return nn.functional.cross_entropy(self.layer(x), y)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for x, y in loader:
+    inner = accelerator.unwrap_model(model)
+    accelerator.backward(inner.loss(x, y))
+    optimizer.step()
+    optimizer.zero_grad()
+""",
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+from accelerate import Accelerator
+accelerator = Accelerator(mixed_precision="bf16")
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for x, y in loader:
+    accelerator.backward(nn.functional.cross_entropy(model(x), y))
+    optimizer.step()
+    optimizer.zero_grad()
+    with torch.no_grad():
+        print(accelerator.unwrap_model(model)(x).sum())
+torch.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
+""",
     f"""{_HEAD}
 for x, y in loader:
     update(nn.functional.cross_entropy(model(x), y))
@@ -104,6 +141,7 @@ _REDUCING = ("torch.distributed.all_reduce", "torch.distributed.all_reduce_coale
 
 def check(context: Context) -> Iterator[Finding]:
     """Look for calls of inner modules that a loss comes from."""
+    yield from _unwrapped(context)
     inner = {
         id(held): made
         for made in context.trace.calls("torch.nn.parallel.DistributedDataParallel")
@@ -123,6 +161,51 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         told.add(id(event.node))
         yield _finding(context, event, made)
+
+
+def _unwrapped(context: Context) -> Iterator[Finding]:
+    """Calls of what Accelerate takes out of its wrapper that a loss comes from, where the wrapper would do something."""
+    unwraps = [event for event in context.trace.calls(".unwrap_model") if isinstance(event.node, ast.Call)]
+    if not unwraps or not (context.parallel.world_size > 1 or _casts(context)):
+        return
+    calls = {id(event.node): event for event in unwraps}
+    names = {
+        target.id: calls[id(one.value)]
+        for script in context.reading.scripts
+        for one in script.nodes(ast.Assign)
+        for target in one.targets
+        if id(one.value) in calls and isinstance(target, ast.Name)
+    }
+    behind = [loop.behind_losses for loop in context.reading.loops]
+    for event in context.trace.events:
+        runs = event.inlined or event.name == "()"  # its parameters may be asked for, as for a penalty
+        if event.result is None or not runs or not isinstance(event.node, ast.Call) or grad_off(event.context):
+            continue
+        function = event.node.func
+        base = function.value if isinstance(function, ast.Attribute) else function
+        made = names.get(base.id) if isinstance(base, ast.Name) else calls.get(id(base))
+        if made is None or event is made or not any(id(event.result) in losses for losses in behind):
+            continue
+        yield context.finding(
+            RULE,
+            event,
+            "the loss comes from what unwrap_model() gives, past the wrapper: its mixed precision and its averaging of gradients are not there",
+            confidence="likely",
+            evidence=[Evidence("calls of the prepared model that the loss comes from", 0)],
+            related=[(made, "the model is taken out of its wrapper here")],
+            fix=Fix(
+                title="call the prepared model",
+                instruction="compute the loss in forward(), or of what model(...) returns, and call the model that prepare() gave",
+                expected="the forward pass is cast, and the ranks average their gradients",
+            ),
+        )
+        return
+
+
+def _casts(context: Context) -> bool:
+    """Whether mixed precision was asked for where the accelerator is made."""
+    given = [made.kwargs.get("mixed_precision") for made in context.reading.made("accelerator")]
+    return any(value is not None and plain(value) in ("fp16", "bf16", "fp8") for value in given)
 
 
 def _past(event: Event) -> bool:
