@@ -26,7 +26,7 @@ def same_data(context: Context, first: Obj, second: Obj) -> bool:
     if not isinstance(one, Obj) or not isinstance(other, Obj):
         return False
     if one is other:
-        return not _changes(context, one) and not _drawn(one)
+        return not _changes(context, one) and (not _drawn(one) or bool(unread_sets(context, one)))
     return alike(one, other) and not _changes(context, one) and not _changes(context, other)
 
 
@@ -136,6 +136,21 @@ def unread_loaders(context: Context) -> list[Obj]:
     for store in context.trace.stores:
         _collect(store.value, used)
     return [o for o in torch_loaders(context) if id(o) not in used and not (o.context is not None and o.context.shadow)]
+
+
+def unread_sets(context: Context, like: Obj) -> list[Obj]:
+    """Data sets of the kind of another one that no loader is given, nor anything else but ``len``."""
+    used: set[int] = set()
+    made: list[Obj] = []
+    for event in context.trace.events:
+        if isinstance(event.result, Obj) and (event.result.name, event.result.cls) == (like.name, like.cls):
+            made.append(event.result)
+        if event.name in ("builtins.len", "builtins.print") or event.inlined:
+            continue
+        for value in (*event.args, *event.kwargs.values(), *((event.receiver,) if event.receiver is not None else ())):
+            _collect(value, used)
+    shadows = {id(one) for one in made if one.context is not None and one.context.shadow}
+    return [one for one in made if one is not like and id(one) not in used | shadows]
 
 
 def _collect(value: Value, used: set[int], limit: int = 60) -> None:

@@ -3,6 +3,8 @@
 ## What it does
 Looks for evaluations whose data are the training data: the same data set object, the same split of the same files, or the loader that is trained on, while the loader of held-out data is never read.
 
+Where a data set of the same kind is made and no loader is given it, that is the one that was meant, and it is an error.
+
 ## Why
 A network can learn its training data by heart.
 A metric on them says nothing of new data: it rises while the network gets worse, and the best checkpoint and every choice of a setting that rest on it are wrong.
@@ -23,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.held_out import judged, same_data, unread_loaders
+from preflight.check.queries.held_out import judged, same_data, unread_loaders, unread_sets
 from preflight.check.queries.loaders import dataset_of, evaluation_loaders, feeding, torch_loaders, training_loaders
 from preflight.check.rule import Rule
 from preflight.source.values import Obj
@@ -142,6 +144,7 @@ def _same_split(context: Context) -> Iterator[Finding]:
         name = (
             dataset.cls.qualname if isinstance(dataset, Obj) and dataset.cls else getattr(dataset, "name", "data set")
         )
+        unread = unread_sets(context, dataset) if isinstance(dataset, Obj) and dataset is other else []
         yield context.finding(
             RULE,
             dataset if isinstance(dataset, Obj) else loader,
@@ -150,7 +153,9 @@ def _same_split(context: Context) -> Iterator[Finding]:
             evidence=[
                 Evidence("data set of the evaluation", name),
                 Evidence("same object as in training", dataset is other),
+                Evidence("data sets that no loader is given", len(unread)),
             ],
+            severity="error" if unread else None,
             related=[(first, "the loader that is trained on"), (loader, "the loader that is evaluated on")],
             fix=_fix("make the loader over the held-out split (train=False, split=..., or the other part of a split)"),
         )
