@@ -83,3 +83,20 @@ def test_a_text_without_an_error_changes_nothing(tmp_path: Path, text: str) -> N
     code, said = run(tmp_path, text)
     assert "in the text" not in said
     assert code == ("this_is_not_there" in text)
+
+
+def _said_beside(rule: str, severity: str, confidence: str) -> bool:
+    from preflight.cli.parts.text_beside import _told
+    from preflight.vocabulary.finding import Finding, Location
+
+    at = Location(path="train.py", line=3, column=1)
+    found = Finding(rule=rule, code="A001", severity="error", confidence="likely", message="wrong", location=at)
+    return _told(msgspec.structs.replace(found, severity=severity, confidence=confidence))
+
+
+def test_a_warning_is_told_beside_a_run_where_its_rule_is_meant_for_it() -> None:
+    assert _said_beside("shuffled-loader-cycled", "warning", "likely")
+    assert not _said_beside("shuffled-loader-cycled", "warning", "possible")
+    assert not _said_beside("training-data-not-shuffled", "warning", "likely")
+    assert not _said_beside("no-seed", "info", "certain")
+    assert _said_beside("divergence-maximised", "error", "likely")

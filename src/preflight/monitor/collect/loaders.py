@@ -10,6 +10,7 @@ from typing import Any
 from .digests import Digests, few
 from .entry import Entry, clock
 from .looks import alike
+from .naming import names_of
 from .orders import Numbers, facts
 from .patching import Patches
 from .places import user_frame
@@ -26,6 +27,7 @@ from .workers import Seats, tell_of
 _MOST_INDICES = 64
 _COUNTED = ""  # the name of a fetch that is not told
 _TOLD_LOOPS = 16  # workers of later loops are not told: each would leave a file
+_MOST_NAMES = 4
 _MOST_LABELS = 4096
 _MOST_SINGLE = 1024  # batches of a loader whose labels are looked at outside of detailed iterations
 
@@ -92,6 +94,7 @@ class Loaders:
                 "index": known,
                 **facts(loader, self._datasets),
                 **self._splits.told(getattr(loader, "dataset", None)),
+                "names": names_of(loader, sys._getframe(1))[:_MOST_NAMES],
             }
             self.recorder.event("loader.new", f"loader{known}", seen)
         return known

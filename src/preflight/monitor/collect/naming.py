@@ -139,6 +139,18 @@ def names_in_sight(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
             yield from list(holder.items())
 
 
+def names_of(held: Any, frame: FrameType | None) -> list[str]:
+    """The names by which variables and attributes in the person's code hold this very object, those of inner functions first."""
+    found: list[str] = []
+    for here in user_frames(frame):
+        attributes = attributes_of(owner_of(here))
+        for holder in (variables(here), attributes, here.f_globals):
+            for name, value in list(holder.items()):
+                if value is held and name not in found:
+                    found.append(str(name))
+    return found
+
+
 def variable_of(module: Any, frame: FrameType | None = None) -> str | None:
     """The name of the variable or attribute in the person's code that holds a module, or None."""
     for here in user_frames(frame or sys._getframe(1)):

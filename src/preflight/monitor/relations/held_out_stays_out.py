@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from preflight.monitor.mini import Mini
@@ -12,6 +13,7 @@ from preflight.monitor.window import Window
 
 _TRAINED = 2
 _EARLY = 16
+_HELD_OUT = re.compile(r"(^|_)(val|valid|validation|test|dev|held_out|heldout|holdout)(_|$)", re.IGNORECASE)
 
 
 class HeldOutStaysOut(Relation):
@@ -21,7 +23,8 @@ class HeldOutStaysOut(Relation):
     evaluation is too good.
     Judged for parts by indices (``Subset``, ``random_split``, ``SubsetRandomSampler``) of one data set: that of the loader
     that feeds the training, and that of a loader which is only ever read without training, before or after. An evaluation on nothing but
-    training data is a score of the training, and is not meant.
+    training data is a score of the training, and is not meant, unless the program calls its loader a held-out one (``val_loader``,
+    ``test_data``), its part is a smaller one of what is trained on, and no other loader evaluates on the rest.
     """
 
     name = "held-out-stays-out"
@@ -70,7 +73,8 @@ class HeldOutStaysOut(Relation):
         if pair not in self._judged:
             self._judged[pair] = len(set(one["part"]) & set(other["part"])), len(other["part"])
         common, size = self._judged[pair]
-        wrong = 0 < common < size
+        whole = common == size < len(one["part"]) and _is_held_out(other.get("names") or ())
+        wrong = 0 < common < size or (whole and not self._evaluates_on_others(pair))
         yield Example(
             (),
             not wrong,
@@ -82,23 +86,37 @@ class HeldOutStaysOut(Relation):
             detail=f"{pair[1]} evaluates on samples that {pair[0]} gives to the training" if wrong else "",
         )
 
+    def _evaluates_on_others(self, pair: tuple[str, str]) -> bool:
+        """Whether another loader evaluates on samples that are not trained on."""
+        return any(
+            trained == pair[0] and held != pair[1] and not told[0] for (trained, held), told in self._judged.items()
+        )
+
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run([4, 5, 6], [1, 2, 3])
+        yield _run([1, 2, 3, 4], [1, 2], names=["train_probe"])
+        yield _run([1, 2], [1, 2], names=["val_loader"])
         yield _run([1, 2, 3, 4], [1, 2])
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([1, 4, 5, 6], [1, 2, 3])
         yield _run([1, 4, 5, 6], [1, 2, 3], before=True)
+        yield _run([1, 2, 3, 4], [1, 2], names=["loader", "valid_loader"])
 
 
-def _run(trained: list[int], held: list[int], before: bool = False) -> list[Window]:
+def _is_held_out(names: Sequence[str]) -> bool:
+    """Whether a loader is called one of data that are held out, and by no name that of the training."""
+    return any(map(_HELD_OUT.search, names)) and not any("train" in name.lower() for name in names)
+
+
+def _run(trained: list[int], held: list[int], before: bool = False, names: list[str] | None = None) -> list[Window]:
     mini = Mini({"model.weight": {}})
     evaluated: list[Any] = [("fetch loader1", {"args": {"epoch": 0, "fetch": 0}})]
     evaluated += [("batch", {"loader": "loader1", "fetch": 0}), ("forward model", {"context": "nograd"})]
     made: list[Any] = [
-        (f"loader.new loader{at}", {"args": {"base": 0, "part": part, "of": 8}})
+        (f"loader.new loader{at}", {"args": {"base": 0, "part": part, "of": 8, "names": names if at else []}})
         for at, part in enumerate((trained, held))
     ]
     windows = [mini.window(*made, *(evaluated if before else ()))]

@@ -230,8 +230,9 @@ _MEANT = re.compile(r"freez|frozen|fixed|reservoir|random_feat|probe|pretrain|ch
 """Words of texts in which something may be left as it is on purpose, or come from elsewhere."""
 _OTHERWISE = frozenset(
     {"grad", "data", "copy_", "lerp_", "add_", "sub_", "mul_", "set_", "requires_grad", "requires_grad_", "detach"}
-    | {"load_state_dict", "from_pretrained", "load", "hub", "setattr", "vector_to_parameters", "functional_call"}
+    | {"load_state_dict", "from_pretrained", "load", "hub", "vector_to_parameters", "functional_call"}
 )
+_FUNCTIONS = frozenset({"setattr", "vector_to_parameters", "functional_call", "load_state_dict", "load_model"})
 """Names by which weights are brought on in other ways, come from elsewhere, or are kept."""
 _FROZEN = (".eval", ".requires_grad_", ".load_state_dict", ".load", ".load_weights", ".freeze")
 
@@ -262,8 +263,9 @@ def check(context: Context) -> Iterator[Finding]:
 def _plain(context: Context) -> bool:
     """Whether no line could load, freeze or bring on weights in another way than by an optimizer."""
     for script in context.reading.scripts:
-        names = {node.attr for node in script.nodes(ast.Attribute)} | {node.id for node in script.nodes(ast.Name)}
-        if _MEANT.search(script.text) or names & _OTHERWISE:
+        said = {node.attr for node in script.nodes(ast.Attribute)} & _OTHERWISE
+        called = {node.id for node in script.nodes(ast.Name)} & _FUNCTIONS
+        if _MEANT.search(script.text) or said or called:
             return False
     return True
 
