@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,8 @@ _TURNS = frozenset({"t", "T", "mT", "transpose", "permute"})
 _ALIKE = frozenset(
     {"zeros", "zeros_like", "ones", "ones_like", "new_zeros", "new_ones", "full", "full_like", "new_full"}
 )
+_EACH_WITH_EACH = re.compile(r"(\w)(\w),(\w)\2->\1\3")
+"""How ``einsum`` is told to multiply each row of one side with each of the other."""
 _UNSCALED = frozenset({"nn.Linear", "nn.Conv2d", "relu", "gelu", "nn.Embedding", "nn.EmbeddingBag"})
 _COPIES = VIEWS - _TURNS
 
@@ -47,7 +50,7 @@ def similarities(context: Context) -> Iterator[Similarity]:
         if not call.recorded or not _counted(call.target):
             continue
         found = _product(call.input)
-        if found is None:
+        if found is None or operation(found[0]) == "einsum":
             continue
         product, factor, masked = found
         pair = operands(product)
@@ -60,12 +63,20 @@ def of_one_target(context: Context) -> Iterator[Similarity]:
     """The same where each row is given one and the same number as its target: ``zeros(len(scores))``."""
     for call in loss_calls(context, "cross_entropy"):
         found = _product(call.input) if call.recorded and _alike(call.target) else None
-        if found is None or found[2]:
-            continue
-        pair = operands(found[0])
-        turned = _turned(pair[1]) if pair is not None else None
-        if pair is not None and turned is not None:
-            yield Similarity(call, found[0], pair[0], turned, found[1], False)
+        pair = _sides(found[0]) if found is not None and not found[2] else None
+        if found is not None and pair is not None:
+            yield Similarity(call, found[0], pair[0], pair[1], found[1], False)
+
+
+def _sides(product: Obj) -> tuple[Value, Value] | None:
+    """What a product compares: rows and columns, the latter before they were turned."""
+    if operation(product) == "einsum":
+        equation = plain(product.args[0]) if len(product.args) == 3 else None
+        each = isinstance(equation, str) and _EACH_WITH_EACH.fullmatch(equation.replace(" ", ""))
+        return (product.args[1], product.args[2]) if each else None
+    pair = operands(product)
+    turned = _turned(pair[1]) if pair is not None else None
+    return (pair[0], turned) if pair is not None and turned is not None else None
 
 
 def _alike(target: Value | None) -> bool:
@@ -114,7 +125,7 @@ def _product(value: Value | None) -> tuple[Obj, float | None, bool] | None:
             return None
         name = operation(base)
         pair = operands(base)
-        if name in ("@", "matmul", "mm"):
+        if name in ("@", "matmul", "mm", "einsum"):
             return base, factor, masked
         if name in ("*", "mul", "/", "div") and pair is not None:
             value, factor = _scaled(pair, name in ("/", "div"), factor)

@@ -82,9 +82,18 @@ def nce(queries, keys, temperature=0.2):
 for x, y in loader:
     train(nce(encoder(x), other(y)))
 """,
+    f"""{_HEAD}
+for x, y in loader:
+    scores = torch.einsum("nd,md->nm", encoder(x), other(y)) / 0.1
+    train(F.cross_entropy(scores, torch.zeros(len(x), dtype=torch.long)))
+""",
 )
-
 GOOD = (
+    f"""{_HEAD}
+for x, y in loader:
+    scores = torch.einsum("nd,nmd->nm", encoder(x), other(y)) / 0.1
+    train(F.cross_entropy(scores, torch.zeros(len(x), dtype=torch.long)))
+""",
     f"""{_HEAD}
 for x, y in loader:
     a, b = F.normalize(encoder(x), dim=-1), F.normalize(other(y), dim=-1)
