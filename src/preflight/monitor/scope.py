@@ -18,6 +18,7 @@ from collections.abc import Container, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
+from preflight.monitor.views.options import matters, options_of, settings_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.window import Run, Window
 
@@ -38,20 +39,20 @@ _VERSIONS = frozenset(
 """Words of a script's name that tell versions of one program apart, or nothing at all."""
 _COUNTED = frozenset("run runs seed v version copy try attempt".split())
 """Words whose numbers tell runs of one program apart."""
-_HABITS = tuple(
-    "accum amp augment autocast bf16 clip dropout dtype ema fp16 freeze half lora loss precision sched shuffle warmup".split()
-)
-"""What the names of options hold that decide over habits rather than over sizes."""
-_COUNTS = ("seed", "step", "epoch", "batch", "worker", "size")
-"""What the names of options hold that count something: their numbers are those of other things by chance alone."""
-_OFF = frozenset("0 false no none off".split())
-_OPTION = re.compile(r"(?P<name>-*[a-zA-Z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
+_WITH = ", with "
+_MODELS = "models"
+"""Where what is the same of all scopes of a run is kept beside them."""
 _DIRECTORIES = re.compile(r"[/\\]")
 _LOSSES = ("NllLoss", "BinaryCrossEntropy", "MseLoss", "SmoothL1Loss", "L1Loss", "HuberLoss", "KlDiv", "CtcLoss")
 
 
-def scope_of(window: Window) -> str:
-    """The models that are trained, in words; the windows of a rank must be asked for in order."""
+def scope_of(window: Window, needs: Set[str] | None = None) -> str:
+    """The models that are trained, in words; the windows of a rank must be asked for in order.
+
+    Args:
+        window: The window.
+        needs: The calls and rows that somebody looks at: options that change nothing of these are left out. None for all.
+    """
     run = window.run
     for name in ("root", "forward"):
         for call in window.named(name):
@@ -60,19 +61,28 @@ def scope_of(window: Window) -> str:
                 run.classes[call.object] = kind
                 if (call.args or {}).get("library"):
                     run.librarys.add(kind)
-                run.variables.scope = None
+                run.variables.scopes.clear()
     for call in window.named("step"):
         kind = call.object.rpartition(":")[2]
         if kind not in run.optimizers:
             run.optimizers.add(kind)
-            run.variables.scope = None
+            run.variables.scopes.clear()
     if run.losses is None:
         tails = ((call.args or {}).get("tail") for call in window.named("backward"))
         run.losses = next((functions_of(tail) for tail in tails if tail), None)
-        run.variables.scope = None if run.losses else run.variables.scope
-    if run.variables.scope is None:
-        run.variables.scope = _scope(run)
-    return run.variables.scope
+        if run.losses:
+            run.variables.scopes.clear()
+    known = run.variables.scopes.get(needs)
+    if known is None:
+        known = run.variables.scopes[needs] = _scope(run, needs)
+    return known
+
+
+def covers(wide: str, narrow: str) -> bool:
+    """Whether a scope holds wherever another does: of the same models, with no option that the other one is without."""
+    models, _, options = wide.partition(_WITH)
+    others, _, more = narrow.partition(_WITH)
+    return models == others and set(filter(None, options.split(", "))) <= set(more.split(", "))
 
 
 def functions_of(tail: Sequence[Sequence[Any]]) -> str:
@@ -101,23 +111,16 @@ def torch_of(window: Window) -> str:
     return " ".join([version or "unknown", "on", *sorted(devices)])
 
 
-def numbers_of(window: Window) -> set[float]:
-    """The numbers of the command line, for what a person chose there is a setting; those of seeds and counts left out."""
-    found: set[float] = set()
-    option = ""
-    for word in map(str, window.run.begin.get("argv") or ()):
-        name, _, value = word.rpartition("=")
-        try:
-            number = abs(float(value))
-        except ValueError:
-            option = value
-            continue
-        if not any(part in (name or option).lower() for part in _COUNTS):
-            found.add(number)
-    return found
+def _scope(run: Run, needs: Set[str] | None) -> str:
+    options = options_of(run.begin.get("argv") or (), settings_of(run)[0])
+    chosen = [one for one in options if needs is None or matters(one, needs)]
+    known = run.variables.scopes
+    if _MODELS not in known:
+        known[_MODELS] = _models(run)
+    return known[_MODELS] + (_WITH + ", ".join(chosen) if chosen else "")
 
 
-def _scope(run: Run) -> str:
+def _models(run: Run) -> str:
     held: dict[str, Counter[str]] = {}
     layers: dict[str, Counter[str]] = {}
     for one in run.variables.values():
@@ -150,12 +153,7 @@ def _whole(run: Run, models: str, roots: Container[str], kinds: Set[str]) -> str
     argv, name = run.begin.get("argv") or (), ""
     if kinds <= _PLAIN | run.librarys:
         name = program_of(argv, str(run.begin.get("directory") or "") if kinds <= _PLAIN else None)
-    chosen = options_of(argv)
-    return (
-        f"{models}, {_names(run, roots)}"
-        + (f", by {name}" if name else "")
-        + (f", with {', '.join(chosen)}" if chosen else "")
-    )
+    return f"{models}, {_names(run, roots)}" + (f", by {name}" if name else "")
 
 
 def _names(run: Run, roots: Container[str]) -> str:
@@ -191,33 +189,6 @@ def program_of(argv: Sequence[str], directory: str | None = None) -> str:
     if directory is None:
         parts = parts[-1:]
     return next((told for told in map(_without_versions, reversed(parts)) if told), "")
-
-
-def options_of(argv: Sequence[str]) -> tuple[str, ...]:
-    """The options of a command line that decide over habits, with what they are: on, off, or a word.
-
-    Of a number it is told whether it is zero (or, of what is accumulated, one), because how large it is, is a setting.
-    """
-    words = [str(one) for one in argv]
-    found: dict[str, str] = {}
-    for place, word in enumerate(words):
-        option = _OPTION.fullmatch(word)
-        if option is None or not (word.startswith("-") or option["value"] is not None):
-            continue
-        name = option["name"].lstrip("-").lower().replace("_", "-")
-        if any(part.startswith(_HABITS) for part in re.split(r"[-.]", name)):
-            after = words[place + 1] if place + 1 < len(words) else "-"
-            value = option["value"] if option["value"] is not None else "on" if after.startswith("-") else after
-            found[name] = _chosen(name, value.strip().lower())
-    return tuple(f"{name} {value}" for name, value in sorted(found.items()))
-
-
-def _chosen(name: str, value: str) -> str:
-    try:
-        number = float(value)
-    except ValueError:
-        return "off" if value in _OFF else "on" if value in ("true", "yes") else value
-    return "off" if number == 0 or (number == 1 and "accum" in name) else "on"
 
 
 def _without_versions(name: str) -> str:

@@ -170,7 +170,7 @@ class Variables(dict[int, Variable]):
         self.changes = 0
         self.roots: dict[Any, set[str]] = {}
         self.alike: dict[str, str | None] = {}
-        self.scope: str | None = None
+        self.scopes: dict[Any, str] = {}  # by what is looked at, see scope.py
         self.precision: str | None = None
 
     def __setitem__(self, ident: int, variable: Variable) -> None:
@@ -178,7 +178,8 @@ class Variables(dict[int, Variable]):
         self.changes += 1
         self.roots.clear()
         self.alike.clear()
-        self.scope = self.precision = None
+        self.scopes.clear()
+        self.precision = None
 
 
 class Run:
@@ -209,6 +210,7 @@ class Run:
         self.classes: dict[str, str] = {}  # of the modules that the program calls, see scope.py
         self.librarys: set[str] = set()  # those of them that come from an installed library
         self.optimizers: set[str] = set()  # classes of those that stepped, see scope.py
+        self.numbers: Any = None  # those that somebody chose, see options.py
         self.losses: str | None = None  # the functions of the first loss of which they are told, see scope.py
         self.resumed: bool | None = None  # whether an earlier run goes on, see resumed.py; None before a backward pass
 

@@ -46,7 +46,9 @@ def weights(scores: Any) -> Any:
     return (scores / 3).softmax(-1)
 
 
-def flows(middle: Way = weights, batch: int = 3, length: int = 7, times: int = 2, **sizes: Any) -> list[Any]:
+def flows(
+    middle: Way = weights, batch: int = 3, length: int = 7, times: int = 2, end: Way = lambda loss: loss, **sizes: Any
+) -> list[Any]:
     """What the passes of a training tell."""
     torch.manual_seed(0)
     model = Model(middle, **sizes)
@@ -54,7 +56,7 @@ def flows(middle: Way = weights, batch: int = 3, length: int = 7, times: int = 2
     with recorded() as kept:
         for _ in range(times):
             tokens = torch.randint(12, (batch, length))
-            loss = functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+            loss = end(functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -74,6 +76,19 @@ def test_a_flow_is_told_once_and_then_that_it_is_the_same() -> None:
 )
 def test_no_size_and_no_dropout_is_part_of_it(other: dict[str, Any]) -> None:
     assert flows(**other)[0] == flows()[0]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [lambda loss: loss / 4, lambda loss: 3 * loss.view(1).squeeze(), lambda loss: torch.tensor(8.0) * (0.5 * loss)],
+)
+def test_what_multiplies_or_divides_all_of_a_loss_is_no_part_of_it(end: Way) -> None:
+    assert flows(end=end)[0] == flows()[0]
+
+
+def test_what_is_done_with_a_loss_besides_is_part_of_it() -> None:
+    assert flows(end=lambda loss: loss.exp() / 4)[0] != flows()[0]
+    assert flows(end=lambda loss: loss * loss)[0] != flows()[0]
 
 
 @pytest.mark.parametrize(

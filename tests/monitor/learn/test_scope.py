@@ -13,7 +13,8 @@ from preflight.monitor.learn.crossrun import learn
 from preflight.monitor.learn.evidence import Observed
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import relations
-from preflight.monitor.scope import options_of, program_of, scope_of
+from preflight.monitor.scope import covers, program_of, scope_of
+from preflight.monitor.views.options import matters, numbers_of, options_of
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant
 
@@ -36,7 +37,7 @@ def observed(*runs: Iterator[Window]) -> list[Observed]:
         for window in windows:
             for number, judged, where in examples.see(window):
                 for example in judged:
-                    evidence.see(names[number], example, where.iteration, scope_of(where))
+                    evidence.see(names[number], example, where.iteration, scope_of(where, KINDS[names[number]].needs))
         found.append(evidence)
     return found
 
@@ -192,8 +193,7 @@ def test_a_librarys_model_that_another_script_trains_is_not_held_to_the_habits_o
         ("train.py --clip=0.5 --lr 0", ("clip on",)),
         ("train.py --grad_clip 0", ("grad-clip off",)),
         ("train.py --no-clip --amp -v", ("amp on", "no-clip on")),
-        ("train.py --accumulate 1 --loss L1", ("accumulate off", "loss l1")),
-        ("train.py --accumulation-steps 8", ("accumulation-steps on",)),
+        ("train.py --accumulate 1 --dropout 0 --loss L1", ("loss l1",)),
         ("train.py trainer.precision=bf16 model.width=8 ema=null", ("ema null", "trainer.precision bf16")),
         ("train.py --shuffle False --example 3", ("shuffle off",)),
         ("train.py clip", ()),
@@ -207,3 +207,53 @@ def test_a_run_in_which_an_option_turned_a_habit_off_is_not_held_to_it() -> None
     learnt = learn(observed(by("gpt.py --clip 1.0")), KINDS).invariants
     assert alarms(learnt, by("gpt.py --clip 0.5 --width 8", "clip_grad_norm")) == {"calls-per-step"}
     assert not alarms(learnt, by("gpt.py --clip 0", "clip_grad_norm"))
+
+
+@pytest.mark.parametrize(
+    ("words", "known", "chosen"),
+    [
+        ("train.py", {"clip": 1.0, "amp": False, "width": 8}, ("clip on",)),
+        ("train.py --clip 0.5", {"clip": 0.5, "amp": False}, ("clip on",)),
+        ("train.py --clip 0 --amp", {"clip": 0.0, "amp": True}, ("amp on",)),
+        (
+            "train.py",
+            {"optim.warmup_steps": 10, "loss": "L1", "ema_path": "runs/one/average.pt"},
+            ("loss l1", "optim.warmup-steps on"),
+        ),
+        ("train.py --bf16", {"lr": 0.1}, ("bf16 on",)),
+    ],
+)
+def test_an_option_that_nobody_gave_is_what_it_is_by_default(
+    words: str, known: dict[str, Any], chosen: tuple[str, ...]
+) -> None:
+    assert options_of(["python", *words.split()], known) == chosen
+
+
+def set_to(script: str, options: dict[str, Any], *left_out: str) -> Iterator[Window]:
+    """A script of which it is known what its options came to be."""
+    for window in by(script, *left_out):
+        window.run.notes.setdefault("settings", [{"options": options, "constants": {"TEMPERATURE": 0.2}}])
+        yield window
+
+
+def test_a_run_whose_options_are_named_is_held_to_what_was_learnt_with_the_same_ones_by_default() -> None:
+    learnt = learn(observed(set_to("gpt.py", {"clip": 1.0})), KINDS).invariants
+    assert alarms(learnt, set_to("gpt.py --clip 0.5", {"clip": 0.5}, "clip_grad_norm")) == {"calls-per-step"}
+    assert not alarms(learnt, set_to("gpt.py --clip 0", {"clip": 0.0}, "clip_grad_norm"))
+
+
+def test_an_option_matters_to_those_who_can_see_what_it_turns_on() -> None:
+    assert matters("clip on", {"clip_grad_norm", "step"})
+    assert not matters("grad-clip off", {"flow", "backward"})
+    assert matters("precision bf16", {"flow", "backward"})
+    window = next(set_to("gpt.py", {"clip": 1.0}))
+    assert scope_of(window).endswith(", with clip on")
+    assert not scope_of(window, frozenset({"flow"})).endswith("clip on")
+    assert covers(scope_of(window, frozenset({"flow"})), scope_of(window))
+    assert not covers(scope_of(window), scope_of(window, frozenset({"flow"})))
+
+
+def test_numbers_that_somebody_chose_are_those_of_options_and_constants() -> None:
+    window = next(set_to("gpt.py --seed 7 --weight 0.3", {"weight": 0.3, "margin": 0.04, "width": 48, "epochs": 9}))
+    assert {0.3, 0.7, 0.04, 0.2, 5.0} <= numbers_of(window)
+    assert not {7.0, 48.0, 9.0} & numbers_of(window)

@@ -55,9 +55,20 @@ def test_an_end_that_comes_now_and_then_is_no_habit() -> None:
     assert not broken("losses-end-alike", passes(NLL, TWICE), passes(DIVIDED))
 
 
-def test_a_division_that_comes_with_accumulation_is_not_missed_without_it() -> None:
-    assert not broken("losses-end-alike", passes(DIVIDED, each=4), passes(NLL, each=1))
-    assert broken("losses-end-alike", passes(DIVIDED, each=4), passes(NLL, each=4))
+def test_how_a_loss_ends_is_asked_whether_batches_are_accumulated_or_not() -> None:
+    for each, other in ((1, 4), (4, 1), (4, 4)):
+        assert not broken("losses-end-alike", passes(DIVIDED, each=each), passes(NLL, each=other))
+        divided = [["Div", [], None, [1]], *([name, size, dim, [4]] for name, size, dim, _ in TWICE)]
+        assert broken("losses-end-alike", passes(NLL, each=each), passes(divided, each=other))
+
+
+def test_a_division_that_comes_with_accumulation_is_missed_only_where_there_is_one() -> None:
+    assert broken("losses-divided-alike", passes(DIVIDED, each=4), passes(NLL, each=2)) == ["1: passed back as it is"]
+    assert broken("losses-divided-alike", passes(DIVIDED), passes(NLL, each=4)), "a division by one stands there, too"
+    assert not broken("losses-divided-alike", passes(DIVIDED, each=4), passes(NLL))
+    assert not broken("losses-divided-alike", passes(DIVIDED), passes(DIVIDED, each=4))
+    assert not broken("losses-divided-alike", passes(NLL, each=4), passes(DIVIDED, each=4)), "it is no habit"
+    assert not broken("losses-divided-alike", passes(DIVIDED, NLL, each=4), passes(NLL, each=4))
 
 
 def test_what_lays_out_or_drops_numbers_is_no_part_of_a_loss() -> None:

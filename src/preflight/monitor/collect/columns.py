@@ -38,6 +38,7 @@ _DECLARED = {
     "batch": "q:count i:int s:int loader:word fetch:int epoch:int size:int indices:ints bits:ints shapes:json"
     " dtypes:json",
     "seed": "q:count t:count worker:int loader:word torch:int numpy:int python:int epoch:int",
+    "settings": "q:count i:int options:json constants:json",
     "iteration": "q:count t:count i:int s:int",
     "group": "q:count id:int name:word ranks:json axis:word",
     "warning": "q:count i:int category:word message:text place:word count:int",

@@ -7,6 +7,7 @@ import threading
 import weakref
 from typing import Any
 
+from .chosen import Chosen
 from .entry import Entry
 from .groups import MOST_GROUPS, NAMED, made_at_zero, options
 from .naming import Names, inner, modules_in_sight
@@ -32,6 +33,7 @@ class Enrolled:
         self._made: list[weakref.ref[Any]] = []
         self._making: dict[int, weakref.ref[Any]] = {}  # by thread: several may make optimizers at once
         self._frozen: weakref.WeakKeyDictionary[Any, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
+        self._chosen = Chosen(recorder)
         self._phases = 0
         self._places: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()
         self.made_at: dict[int, tuple[str, str]] = {}  # by number, the kind of an optimizer and where it was made
@@ -82,6 +84,7 @@ class Enrolled:
         if made_at_zero(optimizer):
             args["made_at_zero"] = True
         self.recorder.event("optimizer.new", f"optimizer{index}:{type(optimizer).__name__}", args)
+        self.recorder.within("settings", self._chosen.tell, sys._getframe(1))
         self._begins_phase()
         return index
 

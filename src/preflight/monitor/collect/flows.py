@@ -32,6 +32,7 @@ _OPAQUE = ("Compiled", "CheckpointFunction")  # of what they compute the graph t
 _ATTENTION = "ScaledDotProduct"  # which one of torch's computes it depends on dtypes, sizes and the device
 _GIVEN, _LEAF = "given", "leaf"
 _LEAF_NODE = "AccumulateGrad"
+_SCALES = ("Mul", "Div")
 
 
 class _Operation(NamedTuple):
@@ -80,6 +81,7 @@ class _Walk:
     def __init__(self, variables: Variables, root: Any) -> None:
         self._variables = variables
         self._root = root
+        self._inner, self._given = root, 0
         self._names: dict[int, str] = {}
         self._passing: dict[int, bool] = {}
         self._operations: dict[int, _Operation] = {}
@@ -99,14 +101,20 @@ class _Walk:
         if any(name.startswith(_OPAQUE) for name in self._names.values()):
             return None
         self._names.update((id(node), words.DROPPED) for node in masks if _drops(node))
+        ends = self._ends()
         for node in nodes:
+            if id(node) in ends:
+                continue
             name = self._names[id(node)]
             told = words.of(node, name)
             self._passing[id(node)] = name in words.LAYOUT or (name == "Slice" and not told)
             if not self._passing[id(node)]:
                 self._take(node, name, told)
-        for child in self._sources(self._root, 0):
-            self._edges.setdefault(child.at, set()).add(f"loss<{child.word}")
+        for child in self._sources(self._inner, self._given):
+            self._edges.setdefault(child.at, set()).add(edge := f"loss<{child.word}")
+            numbers = {number for number in ends.values() if number is not None}
+            if numbers:
+                self._numbers.setdefault(f"{child.at}|{edge}", set()).update(numbers)
         if sum(map(len, self._edges.values())) > _MOST_TOLD:
             return None
         return {at: sorted(found) for at, found in sorted(self._edges.items())}
@@ -115,6 +123,21 @@ class _Walk:
         """Numbers of the program's own that no size explains, by what they multiply or divide, where that is one number."""
         alone = {where: next(iter(found)) for where, found in self._numbers.items() if len(found) == 1}
         return {where: one for where, one in sorted(alone.items()) if not factors.explained(one, self._shapes)}
+
+    def _ends(self) -> dict[int, float | None]:
+        """The operations that only multiply or divide the whole loss, with the number that a person wrote there.
+
+        How many passes are accumulated, and whether a scaler scales, decides over these; what is below is the loss itself.
+        """
+        found: dict[int, float | None] = {}
+        while True:
+            node, name = self._inner, self._names[id(self._inner)]
+            below = [(child, number) for child, number in node.next_functions if child is not None]
+            scales = name in _SCALES and len(node.next_functions) == 2 and factors.shape_of(node) == ()
+            if len(below) != 1 or not (scales or name in words.LAYOUT):
+                return found
+            found[id(node)] = factors.of(node, name, True) if scales else None
+            self._inner, self._given = below[0]
 
     def _take(self, node: Any, name: str, told: str) -> None:
         """Name an operation, all that it is computed from having been named, and note what it takes."""

@@ -49,7 +49,8 @@ class _Watch:
         found = self.special.get(frozen(example.subject))
         if not found:
             return self.general
-        return self.general + [force for force in found if force.model is None or force.model == scope_of(window)]
+        scope = scope_of(window, self.kind.needs)
+        return self.general + [force for force in found if force.model is None or force.model == scope]
 
 
 class _Force:

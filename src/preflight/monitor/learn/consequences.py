@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from preflight.monitor import scope
 from preflight.monitor.learn.implication import covers
 from preflight.monitor.relation import Premise, Relation
 from preflight.monitor.scope import MODEL
@@ -35,7 +36,9 @@ def _follows(one: Invariant, kind: type[Relation] | None, by_relation: Mapping[s
 
 def _grants(other: Invariant, premise: Premise, one: Invariant) -> bool:
     """Whether an invariant says what a premise asks for, wherever the other one speaks."""
-    if other is one or other.subject.get(MODEL, one.subject.get(MODEL)) != one.subject.get(MODEL):
+    if other is one:
+        return False
+    if MODEL in other.subject and not scope.covers(other.subject[MODEL], one.subject.get(MODEL, "")):
         return False
     if any(other.subject.get(field) != value for field, value in premise.subject.items()):
         return False

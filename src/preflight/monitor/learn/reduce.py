@@ -139,10 +139,8 @@ def _advance(rank: int, lanes: dict[int, Iterator[Window]], waiting: dict[int, W
 
 
 def _count(judged: list[Judged], kinds: Sequence[type[Relation]], observed: Observed) -> None:
-    scope, last = "", None
     for number, examples, window in judged:
-        if window is not last:
-            scope, last = scope_of(window), window
         kind, at = kinds[number], (window.rank, window.iteration)
+        scope = scope_of(window, kind.needs)
         for example in examples:
             observed.see(kind.name, example, at, scope if kind.learns else None)

@@ -7,8 +7,8 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation, values_of
-from preflight.monitor.scope import numbers_of
 from preflight.monitor.views.flows import Flows
+from preflight.monitor.views.options import numbers_of
 from preflight.monitor.window import Window
 
 
@@ -27,7 +27,7 @@ class FactorsAlike(Relation):
     wakes = frozenset({"backward", "step", "load_state_dict"})
     severity = "warning"
     priority = 46
-    asked = ("how_many_parameters", "passes", "processes", "torch")
+    asked = ("how_many_parameters", "processes", "torch")
     learns = True
     least = 4
     cause = "a temperature, the weight of a term, or another number in the code is not what it was in the runs this was learnt from"

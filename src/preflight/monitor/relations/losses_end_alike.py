@@ -10,6 +10,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.scope import processes_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
+from preflight.monitor.views.tails import without_scale
 from preflight.monitor.window import Call, Window
 
 _LOOKS = 3
@@ -32,8 +33,9 @@ class LossesEndAlike(Relation):
     Learnt is which operations lie between the last weights and the loss, of how many dimensions their results are, and
     along which one they go: a softmax too many, one over another dimension, a term that was left out, a division that is
     missing. How often one occurs, in which order, and whatever lays out, casts or drops numbers is not part of it, because
-    it depends on sizes and settings. Backward passes are told apart by the order in which their places in the code come
-    first, and by whether steps are made of one pass of a place or of several. Nothing is said of a place whose passes end
+    it depends on sizes and settings; nor is what multiplies or divides all of the loss, which is that of an accumulation or of a
+    scaler (`losses-divided-alike`). Backward passes are told apart by the order in which their places in the code come
+    first. Nothing is said of a place whose passes end
     in different ways, nor before three of them ended in the same one, nor of a graph that is too long to be told whole;
     nor of a run that goes on with the state of an optimizer, because a term may begin later in a training.
     """
@@ -44,7 +46,7 @@ class LossesEndAlike(Relation):
     wakes = frozenset({"backward", "step", "load_state_dict"})
     severity = "warning"
     priority = 40
-    asked = ("passes", "scaled", "processes")
+    asked = ("processes",)
     learns = True
     cause = "the loss is put together in another way than in the runs this was learnt from"
     advice = "compare what is done with the output of the model before backward() with a correct run"
@@ -54,13 +56,10 @@ class LossesEndAlike(Relation):
         self._ends: dict[str, set[tuple[str, ...]]] = {}
         self._looks: dict[str, int] = {}
         self._passes: dict[str, int] = {}
-        self._several: set[str] = set()  # places of which some step had several passes
-        self._scaled = False
 
     def see(self, window: Window) -> Iterator[Example]:
         if is_resumed(window):
             return
-        self._scaled = self._scaled or bool(window.named("scaler.scale"))
         stepped = {step.call.q: step for step in steps_of(window)}
         for call in window.plain:
             if call.name == "backward":
@@ -77,10 +76,6 @@ class LossesEndAlike(Relation):
             self._ends.setdefault(place, set()).add(_end(told))
 
     def _judge(self, passes: Sequence[Call], window: Window) -> Iterator[Example]:
-        counts: dict[str, int] = {}
-        for call in passes:
-            counts[call.place or ""] = counts.get(call.place or "", 0) + 1
-        self._several.update(place for place, count in counts.items() if count > 1)
         for call in {call.place: call for call in passes}.values():
             place = call.place or ""
             ends, looks = self._ends.get(place, set()), self._looks.get(place, 0)
@@ -89,12 +84,7 @@ class LossesEndAlike(Relation):
                 continue
             (end,) = ends
             if end:
-                context = {
-                    # What is left over at the end of an epoch may be one pass, which is told as the others are.
-                    "passes": "several" if place in self._several else "one",
-                    "scaled": self._scaled,
-                    "processes": processes_of(window),
-                }
+                context = {"processes": processes_of(window)}
                 yield Example((self._places[place],), True, context, ("loss",), call=call, value=" ".join(end))
 
     @classmethod
@@ -116,7 +106,8 @@ def _end(told: Sequence[Sequence[Any]]) -> tuple[str, ...]:
     """The operations of the end of a graph, each once, in the order of the alphabet; none where it is not told whole."""
     if len(told) >= _LONG:
         return ()
-    return tuple(sorted({_word(name, shape, dim) for name, shape, dim, *_ in told if name not in _LAYOUT}))
+    inner, _ = without_scale([*map(list, told)])
+    return tuple(sorted({_word(name, shape, dim) for name, shape, dim, *_ in inner if name not in _LAYOUT}))
 
 
 def _word(name: str, shape: Sequence[int] | None, dim: int | None) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation, values_of
-from preflight.monitor.scope import numbers_of
 from preflight.monitor.views.flows import Flows
 from preflight.monitor.views.listed import difference, listed
+from preflight.monitor.views.options import numbers_of
 from preflight.monitor.window import Window
 
 _AMOUNT = re.compile(r"\b(?:min|max|beta|delta|margin|p|exponent|negative_slope|threshold|lambd)=(-?\d[\d.e+-]*)")
@@ -28,7 +28,7 @@ class OperationsAlike(Relation):
     out, a branch that was detached, queries and keys that were exchanged, a transposition too many. How often an operation
     occurs is no part of it, nor is whatever lays out, casts or drops numbers, because that depends on sizes and settings. It is
     asked only of models with as many parameters as the one it was learnt of, because layers that come later may be made in
-    another way. Passes are told apart as for `losses-end-alike`. Nothing is said of a layer whose passes go different ways, nor
+    another way. What multiplies or divides all of the loss is left to `losses-divided-alike`. Nothing is said of a layer whose passes go different ways, nor
     before three of them have gone the same one, nor of a graph that is too long or compiled; nor of a run that goes on with the
     state of an optimizer.
     """
@@ -39,7 +39,7 @@ class OperationsAlike(Relation):
     wakes = frozenset({"backward", "step", "load_state_dict"})
     severity = "warning"
     priority = 41
-    asked = ("how_many_parameters", "passes", "processes", "torch", "attention")
+    asked = ("how_many_parameters", "processes", "torch", "attention")
     learns = True
     least = 4
     bounded = True

@@ -8,7 +8,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation, values_of
-from preflight.monitor.scope import numbers_of
+from preflight.monitor.views.options import numbers_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window

@@ -23,7 +23,6 @@ class Flows:
         self._places: dict[str, int] = {}
         self._looks: dict[str, int] = {}
         self._said: dict[str, int] = {}
-        self._several: set[str] = set()
 
     def due(self, window: Window, take: Callable[[str, Mapping[str, Any], bool], None]) -> Iterator[tuple[int, Call]]:
         """Yield the places of which something is to be said in this window: a step was made of a pass from there.
@@ -49,10 +48,9 @@ class Flows:
                 yield from self._of_step(stepped[call.q].named("backward"))
 
     def context(self, call: Call, window: Window) -> dict[str, Any]:
-        """What decides beside the program itself how a graph looks: the size of the model, the passes, the surroundings."""
+        """What decides beside the program itself how a graph looks: the size of the model and the surroundings."""
         return {
             "how_many_parameters": sum(one.kind == "parameter" for one in window.run.variables.values()),
-            "passes": "several" if (call.place or "") in self._several else "one",
             "processes": processes_of(window),
             "torch": torch_of(window),
         }
@@ -67,9 +65,7 @@ class Flows:
             take(place, told, looks == 1)
 
     def _of_step(self, passes: Sequence[Call]) -> Iterator[tuple[int, Call]]:
-        places = [call.place or "" for call in passes]
-        self._several.update(place for place in places if places.count(place) > 1)
-        for place, call in dict(zip(places, passes, strict=True)).items():
+        for place, call in {call.place or "": call for call in passes}.items():
             if self._looks.get(place, 0) >= _LOOKS and self._said.get(place, 0) < _MOST_TOLD:
                 self._said[place] = self._said.get(place, 0) + 1
                 yield self._places[place], call

@@ -12,6 +12,30 @@ PASSING = (
 """Operations that hand on the numbers that they are given."""
 
 
+_SCALES = ("Mul", "Div")
+
+
+def without_scale(told: list[list[Any]]) -> tuple[list[list[Any]], bool]:
+    """The operations of a loss without those that only multiply or divide all of it, and whether there were any.
+
+    How many passes are accumulated, and whether a scaler scales, decides over these.
+
+    Args:
+        told: The operations as the recorder tells them, the loss first.
+    """
+    place, scaled, gone = 0, False, set()
+    while 0 <= place < len(told):
+        name, shape, _, below, *_ = told[place]
+        above = [one for one in below if one >= 0]
+        scales = name in _SCALES and not shape and len(below) <= 2
+        if len(above) != 1 or not (scales or name in PASSING):
+            break
+        scaled = scaled or scales
+        gone.add(place)
+        place = above[0]
+    return [one for number, one in enumerate(told) if number not in gone], scaled
+
+
 class Node(NamedTuple):
     """An operation.
 

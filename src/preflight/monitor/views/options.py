@@ -1,0 +1,141 @@
+"""What a run was set to: on its command line, in its configuration, and by the constants of its files.
+
+A number that somebody chose is a setting, and another one in another run is no mistake. And some options turn a habit on or
+off, so that what was learnt with them is not asked of a run without them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any
+
+from preflight.monitor.window import Run, Window
+
+_HABITS = tuple(
+    "amp augment autocast bf16 clip dtype ema fp16 freeze half lora loss precision sched shuffle warmup".split()
+)
+"""What the names of options hold that decide over habits rather than over sizes."""
+_ADVANCES = frozenset({"scheduler.step", "scheduler.new"})
+_SEEN_BY: Mapping[str, Set[str]] = {
+    "clip": frozenset({"clip_grad_norm", "clip_grad_value"}),
+    "ema": frozenset({"state", "forward", "save"}),
+    "sched": _ADVANCES,
+    "shuffle": frozenset({"fetch", "loop", "batch"}),
+    "warmup": _ADVANCES,
+}
+"""Of habits that only some relations can see, what these look at: others say the same with the option and without it."""
+_COUNTS = ("seed", "step", "epoch", "batch", "worker", "size")
+"""What the names of options hold that count something: their numbers are those of other things by chance alone."""
+_SIZES = tuple(
+    "channel class depth dim every head hidden interval layer len level port rank sample token vocab width world".split()
+)
+"""The same for whole numbers that nobody typed, of which there are many."""
+_OFF = frozenset("0 false no none off".split())
+_OPTION = re.compile(r"(?P<name>-*[a-zA-Z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
+_WORD = re.compile(r"[a-z][a-z0-9_-]{0,23}")
+
+
+def options_of(argv: Sequence[str], known: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """The options that decide over habits, with what they are: on, off, or a word.
+
+    Of a number it is told whether it is zero, because how large it is, is a setting.
+
+    Args:
+        argv: The command line.
+        known: What options came to be, by their names, where that was recorded: of these only what is on is told, since one
+            that is off is the same as none.
+    """
+    found = dict(_typed(argv))
+    for name, value in (known or {}).items():
+        told = name.lower().replace("_", "-")
+        if decides(told):
+            found.pop(told, None)
+            word = "on" if value is True else str(value).strip().lower()
+            chosen = _chosen(word)
+            if chosen == "on" or (chosen != "off" and _WORD.fullmatch(chosen)):
+                found[told] = chosen
+    return tuple(f"{name} {value}" for name, value in sorted(found.items()))
+
+
+def _typed(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
+    words = [str(one) for one in argv]
+    for place, word in enumerate(words):
+        option = _OPTION.fullmatch(word)
+        if option is None or not (word.startswith("-") or option["value"] is not None):
+            continue
+        name = option["name"].lstrip("-").lower().replace("_", "-")
+        if decides(name):
+            after = words[place + 1] if place + 1 < len(words) else "-"
+            value = option["value"] if option["value"] is not None else "on" if after.startswith("-") else after
+            yield name, _chosen(value.strip().lower())
+
+
+def decides(name: str) -> bool:
+    """Whether an option decides over habits, as far as its name tells."""
+    return any(part.startswith(_HABITS) for part in re.split(r"[-.]", name))
+
+
+def matters(option: str, needs: Set[str]) -> bool:
+    """Whether an option that decides over habits may change what somebody sees who looks at these calls and rows.
+
+    Args:
+        option: Its name, perhaps with what it is.
+        needs: What is looked at.
+    """
+    parts = re.split(r"[-. ]", option)
+    seen = [needed for part in parts for habit, needed in _SEEN_BY.items() if part.startswith(habit)]
+    return not seen or any(not needs.isdisjoint(needed) for needed in seen)
+
+
+def _chosen(value: str) -> str:
+    try:
+        number = float(value)
+    except ValueError:
+        return "off" if value in _OFF else "on" if value in ("true", "yes") else value
+    return "off" if number == 0 else "on"
+
+
+def settings_of(run: Run) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What the options of a run came to be, by their names, and its constants; nothing where that was not recorded."""
+    options: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
+    for row in run.notes.get("settings", ()):
+        options.update(row.get("options") or {})
+        constants.update(row.get("constants") or {})
+    return options, constants
+
+
+def numbers_of(window: Window) -> set[float]:
+    """The numbers that somebody chose, which are settings, and what lies as far from one; seeds and counts left out."""
+    run = window.run
+    if run.numbers is None or run.numbers[0] != len(run.notes.get("settings", ())):
+        found = {derived for number in _numbers(run) for derived in _derived(number)}
+        run.numbers = len(run.notes.get("settings", ())), found
+    numbers: set[float] = run.numbers[1]
+    return numbers
+
+
+def _derived(number: float) -> Iterator[float]:
+    yield number
+    if number not in (0.0, 1.0):
+        yield abs(round(1 - number, 6))
+        yield round(1 / number, 6)
+
+
+def _numbers(run: Run) -> Iterator[float]:
+    option = ""
+    for word in map(str, run.begin.get("argv") or ()):
+        name, _, value = word.rpartition("=")
+        try:
+            number = abs(float(value))
+        except ValueError:
+            option = value
+            continue
+        if not any(part in (name or option).lower() for part in _COUNTS):
+            yield number
+    for held in settings_of(run):
+        for name, value in held.items():
+            left_out = (*_COUNTS, *_SIZES) if isinstance(value, int) else _COUNTS
+            if type(value) in (int, float) and not any(part in name.lower() for part in left_out):
+                yield abs(value)

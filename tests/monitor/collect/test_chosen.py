@@ -1,0 +1,98 @@
+"""What a program was set to is read where its training is called from, and nothing of the program runs for it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from preflight.monitor.collect.chosen import _written, seen
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+LIMIT = 0.25
+_HIDDEN = 3.5
+
+
+@dataclasses.dataclass
+class Choices:
+    """Settings as many programs hold them."""
+
+    clip: float = 1.0
+    name: str = "adam"
+    betas: tuple[float, float] = (0.9, 0.95)
+    api_key: str = "not to be told"
+
+
+class Asked:
+    """An object that must not be asked anything."""
+
+    def __init__(self) -> None:
+        self.__dict__["decay"] = 0.5
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(name)
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError
+
+    __hash__ = object.__hash__
+
+
+def inner() -> tuple[dict[str, Any], dict[str, Any]]:
+    return seen(sys._getframe())
+
+
+def test_namespaces_data_classes_and_what_is_called_a_configuration_are_read() -> None:
+    given = argparse.Namespace(lr=0.1, amp=False, _private=2, nothing=None, many=list(range(40)))
+    settings = Choices()
+    cfg = {"optim": {"warmup": 10}, "weights": [1, 2.5]}
+    config = Asked()
+    other = {"loss": 3.25}  # a dictionary of the program, by no such name
+    options, constants = inner()
+    assert options == {
+        **{"lr": 0.1, "amp": False, "clip": 1.0, "name": "adam", "betas.0": 0.9, "betas.1": 0.95},
+        **{"optim.warmup": 10, "weights.0": 1, "weights.1": 2.5, "decay": 0.5},
+    }
+    assert constants["LIMIT"] == 0.25
+    assert "_HIDDEN" not in constants
+    assert all((given, settings, cfg, other))
+    assert type(config) is Asked
+
+
+def test_numbers_that_are_no_settings_are_left_out() -> None:
+    args = SimpleNamespace(large=1e30, undefined=float("nan"), fine=2, word="x" * 100)
+    assert inner()[0] == {"fine": 2}
+    assert args.fine == 2
+
+
+def test_what_the_text_of_a_file_gives_a_value_once_is_a_constant() -> None:
+    text = "rate = 0.07\nstep = 0\nfor step in range(3):\n    pass\nname = 'x'\nmade = rate * 2\nwhole = 300\n"
+    assert dict(_written(compile(text, "train.py", "exec"))) == {"rate": 0.07, "whole": 300}
+
+
+@pytest.mark.torch
+def test_it_is_written_down_when_the_first_optimizer_is_used() -> None:
+    torch = pytest.importorskip("torch")
+    from recording import recorded
+
+    def trained(args: argparse.Namespace) -> None:
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+        for _ in range(2):
+            model(torch.randn(3, 2)).sum().backward()
+            optimizer.step()
+
+    with recorded() as kept:
+        trained(argparse.Namespace(lr=0.125))
+        trained(argparse.Namespace(lr=0.125))
+    assert not kept.rows.get("trouble")
+    (row,) = kept.table("settings")
+    assert row["options"]["lr"] == 0.125
+    assert row["constants"]["LIMIT"] == LIMIT
+    assert kept.windows()[-1].run.notes["settings"][0]["options"]["lr"] == 0.125
