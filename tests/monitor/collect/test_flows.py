@@ -127,3 +127,16 @@ def test_settings_of_a_loss_are_told_and_which_part_of_a_projection_is_taken() -
     told = [edge for edges in flows()[0].values() for edge in edges]
     assert any("reduction=1 ignore_index=-100" in edge for edge in told)
     assert {"#0", "#1", "#2"} <= {edge[-2:] for edge in told}
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, -1.0, 1e-12, 250])
+def test_of_what_is_multiplied_by_a_number_it_is_told_whether_that_is_zero(weight: float) -> None:
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recorded() as kept:
+        for _ in range(2):
+            out = model(torch.randn(5, 4))
+            (out.exp().mean() + weight * out.square().mean() + torch.tensor(0.0) * out.abs().mean()).backward()
+            optimizer.step()
+    weights = kept.calls("backward")[1]["args"].get("weights", {})
+    assert list(weights.values()) == [bool(weight)], "of a number that a tensor holds nothing is told"

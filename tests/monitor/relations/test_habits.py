@@ -288,6 +288,18 @@ def test_of_one_run_nobody_knows_how_far_apart_good_ones_lie() -> None:
     ]
 
 
+def test_a_loss_of_either_sign_has_no_size() -> None:
+    def run(value: float, end: str, at: str = "train.py:9") -> list[Window]:
+        mini = Mini({"model.weight": {}})
+        tail = [["Neg", [], None, [1]], ["Mean", [], None, [2]], [end, [8, 1], None, [-1]]]
+        passed = ("backward", {"args": {"tail": tail}, "place": f"/home/me/{at}"})
+        return [mini.window("forward model", ("scalar", "loss", at, value), passed, STEP) for _ in range(3)]
+
+    assert broken_of_runs("magnitudes-alike", [run(0.1, "Abs")] * 2, run(4.0, "Abs"))
+    assert not broken_of_runs("magnitudes-alike", [run(0.1, "Addmm")] * 2, run(4.0, "Addmm"))
+    assert not broken_of_runs("magnitudes-alike", [run(-0.1, "Abs")] * 2, run(4.0, "Abs"))
+
+
 def test_a_run_may_lie_outside_of_others_by_as_much_as_these_lie_apart() -> None:
     near, far = [losses(2, 2, 2), losses(2, 2, 2)], [losses(2, 2, 2), losses(2, 2, 2), losses(9, 9, 9)]
     assert not broken_of_runs("magnitudes-alike", near, losses(3.9, 3.9, 3.9))
@@ -345,3 +357,33 @@ def test_forward_passes_are_passed_back_however_many_there_are() -> None:
         assert not broken("forwards-passed-back", other, run("forward", "backward"))
     assert not broken("forwards-passed-back", last, each)
     assert not broken("forwards-passed-back", run("forward", "backward"), last), "one pass tells nothing of several"
+
+
+def weighed(
+    *weighs: bool, argv: str = "", constants: dict[str, float] | None = None, resumed: bool = False
+) -> list[Window]:
+    """A run whose first looks at the graph tell so of the weight of a term."""
+    mini = Mini({"model.weight": {}})
+    mini.run.begin.update(argv=["python", *argv.split()])
+    mini.run.notes["settings"] = [{"options": {"weight": 0.5}, "constants": constants or {}}]
+    flow = {"model.weight": ["loss<Add"]}
+    looks: list[Any] = [
+        ("backward", {"args": {"flow": flow, "weights": {"model.weight|Mul<Mean": one}}}) for one in weighs
+    ]
+    start = [("load_state_dict optimizer0:SGD", {"args": {"state": 2}})] if resumed else []
+    return [mini.window(*start, one, STEP) for one in [*looks, *[("backward", {"args": {"flow": {}}})] * 6]]
+
+
+def test_a_term_whose_weight_never_comes_in_is_told_and_one_that_comes_in_late_is_not() -> None:
+    told = broken("terms-weigh-alike", weighed(True), weighed(False))
+    assert told == ["2: zero in every look"]
+    assert not broken("terms-weigh-alike", weighed(False), weighed(True)), "what begins at zero is no habit"
+    assert not broken("terms-weigh-alike", weighed(False, True), weighed(True))
+    assert not broken("terms-weigh-alike", weighed(True), weighed(False, True))
+
+
+def test_a_weight_of_zero_that_somebody_chose_is_a_setting() -> None:
+    assert not broken("terms-weigh-alike", weighed(True), weighed(False, argv="train.py --beta 0"))
+    assert not broken("terms-weigh-alike", weighed(True), weighed(False, constants={"BETA": 0.0}))
+    assert broken("terms-weigh-alike", weighed(True), weighed(False, argv="train.py --seed 0", constants={"SEED": 0}))
+    assert not broken("terms-weigh-alike", weighed(True), weighed(False, resumed=True))

@@ -32,20 +32,25 @@ def of(node: Any, name: str, last: bool = False) -> float | None:
         name: Its name.
         last: Whether its result is the loss itself.
     """
+    number = written(node, name)
+    if number is None or abs(number) in (0.0, 1.0) or float(f"{number:.{_DIGITS}g}") != number:
+        return None
+    return None if shape_of(node) == () and _counts(number, last) else number
+
+
+def written(node: Any, name: str) -> float | None:
+    """The number by which an operation multiplies, or divides, where it is one of Python's and none of a tensor's.
+
+    Args:
+        node: The operation.
+        name: Its name.
+    """
     if name not in ("Mul", "Div"):
         return None
     held = constant(node) if name == "Mul" else _divisor(node)
     torch = sys.modules["torch"]
-    if (
-        type(held) not in plain_types(torch)
-        or held.dim()
-        or held.dtype is not torch.float64
-        or held.device.type != "cpu"
-    ):
-        return None
-    number = float(held)
-    short = abs(number) not in (0.0, 1.0) and float(f"{number:.{_DIGITS}g}") == number
-    return number if short and not (shape_of(node) == () and _counts(number, last)) else None
+    usual = type(held) in plain_types(torch) and not held.dim()
+    return float(held) if usual and held.dtype is torch.float64 and held.device.type == "cpu" else None
 
 
 def _counts(number: float, last: bool) -> bool:

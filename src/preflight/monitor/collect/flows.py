@@ -56,7 +56,8 @@ class Flows:
         """What the operations of a loss take, by the parameters that they stand at, as ``flow``.
 
         None where it is not looked at, or not told whole; an empty flow where it is as it was told before for this place.
-        Beside it stand ``factors``, numbers of the program's own by what they multiply or divide, where there are any.
+        Beside it stand ``factors``, numbers of the program's own by what they multiply or divide, where there are any, and
+        ``weights``: of what is multiplied by any such number, whether that is another one than zero.
         """
         root = getattr(loss, "grad_fn", None)
         if root is None or not self._looks.take(place) or impossible(sys.modules["torch"]):
@@ -64,15 +65,15 @@ class Flows:
         with Outside(sys.modules["torch"]):
             walk = _Walk(self._variables, root)
             found = walk.told()
-            numbers = walk.numbers() if found is not None else {}
+            more = {"factors": walk.numbers(), "weights": walk.weights()} if found is not None else {}
         if found is None:
             return None
         told = self._told.setdefault(place, set())
-        kind = hash(repr((found, numbers)))
+        kind = hash(repr((found, more)))
         if kind in told:
             return {"flow": {}}
         told.add(kind)
-        return {"flow": found, "factors": numbers} if numbers else {"flow": found}
+        return {"flow": found, **{word: one for word, one in more.items() if one}}
 
 
 class _Walk:
@@ -88,6 +89,7 @@ class _Walk:
         self._edges: dict[str, set[str]] = {}
         self._numbers: dict[str, set[float]] = {}
         self._shapes: set[tuple[int, ...]] = set()
+        self._weights: dict[str, bool] = {}
 
     def told(self) -> dict[str, list[str]] | None:
         """What is told of the graph; None where it is too large, or is not seen whole."""
@@ -123,6 +125,10 @@ class _Walk:
         """Numbers of the program's own that no size explains, by what they multiply or divide, where that is one number."""
         alone = {where: next(iter(found)) for where, found in self._numbers.items() if len(found) == 1}
         return {where: one for where, one in sorted(alone.items()) if not factors.explained(one, self._shapes)}
+
+    def weights(self) -> dict[str, bool]:
+        """Of what a number of the program's own multiplies, whether it is another one than zero anywhere."""
+        return dict(sorted(self._weights.items()))
 
     def _ends(self) -> dict[int, float | None]:
         """The operations that only multiply or divide the whole loss, with the number that a person wrote there.
@@ -165,7 +171,8 @@ class _Walk:
             at, far = nearest.at, nearest.far + 1
         self._operations[id(node)] = _Operation(word, at, far)
         self._shapes.add(factors.shape_of(node))
-        number = factors.of(node, name, node is self._root)
+        number = factors.of(node, name)
+        weight = factors.written(node, name) if name == "Mul" else None
         found = self._edges.setdefault(at, set())
         along = "" if name in words.EITHER_WAY else "[{}]"
         for place, one in inputs:
@@ -175,6 +182,8 @@ class _Walk:
                 found.add(edge := f"{word}{along.format(place)}<{one.word}{where}")
                 if number is not None:
                     self._numbers.setdefault(f"{at}|{edge}", set()).add(number)
+                if weight is not None:
+                    self._weights[f"{at}|{edge}"] = bool(weight) or self._weights.get(f"{at}|{edge}", False)
 
     def _sources(self, node: Any, number: int) -> Iterator[_Operation]:
         """The operations that a result comes from, what only lays it out looked through."""

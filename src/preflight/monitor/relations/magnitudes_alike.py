@@ -12,6 +12,7 @@ from preflight.monitor.scope import precision_of, processes_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import Step, steps_of
+from preflight.monitor.views.tails import may_cancel
 from preflight.monitor.window import Call, Window
 
 _LOOKS = 3
@@ -35,8 +36,8 @@ class MagnitudesAlike(Relation):
     showed by as much as they lie apart, and by a factor that other widths need: two for losses, four for gradients, three
     for outputs.
     A loss may be summed, and so losses and gradients are compared with those of batches of the same size alone.
-    Nothing is said of what swings by more than twice within the first three looks or is next to nothing, of losses and
-    gradients where steps are made of several passes of a place, since the number of these is a setting, nor of a run that
+    Nothing is said of what swings by more than twice within the first three looks or is next to nothing, of a loss that may be
+    of either sign, as what a critic gives out, whose size is what is left of a difference; of losses and gradients where steps are made of several passes of a place, since the number of these is a setting, nor of a run that
     goes on with the state of an optimizer.
     """
 
@@ -59,6 +60,7 @@ class MagnitudesAlike(Relation):
         self._logs: dict[tuple[str, Any], list[float]] = {}
         self._places: dict[str, int] = {}
         self._several: set[str] = set()
+        self._signed: set[str] = set()  # places whose losses may be of either sign
         self._scaled = False
         self._batch: int | None = None
         self._waiting: dict[str, list[float]] = {}  # by place: the losses since the last step
@@ -71,6 +73,12 @@ class MagnitudesAlike(Relation):
             if one.name == "loss" and one.value is not None:
                 self._places.setdefault(one.object, len(self._places))
                 self._waiting.setdefault(one.object, []).append(abs(one.value))
+                if one.value < 0:
+                    self._signed.add(one.object)
+        for call in window.named("backward"):
+            tail = (call.args or {}).get("tail")
+            if tail and may_cancel(tail):
+                self._signed.update(place for place in self._places if (call.place or "").endswith(place))
         if self._batch is None:
             self._batch = _batch_of(window)
         yield from self._outputs(window)
@@ -80,7 +88,7 @@ class MagnitudesAlike(Relation):
         for place, losses in self._waiting.items():
             if len(losses) > 1:
                 self._several.add(place)
-            elif place not in self._several:
+            elif place not in self._several | self._signed:
                 yield from self._told(
                     ("the loss", self._places[place]), losses[0], ("loss",), self._context(window), steps[-1].call
                 )

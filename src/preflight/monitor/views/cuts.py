@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from preflight.monitor.window import Call, Window
+from bisect import bisect_left
+from operator import itemgetter
+
+from preflight.monitor.window import ORDER, Call, Seen, Window
+
+_END = itemgetter(Call._fields.index("e"))
 
 
 def cuts_between(calls: list[Call], window: Window) -> dict[str, str]:
@@ -10,19 +15,28 @@ def cuts_between(calls: list[Call], window: Window) -> dict[str, str]:
 
     A module that takes in something with a graph at another call of the window is given noise or a target beside it.
     """
-    given, made = ({one.call: one for one in window.tensors if one.position == word} for word in ("in0", "out0"))
-    data = {tuple(shape) for batch in window.batches for shape in batch.shapes}
-    joined = {one.object for one in given.values() if one.requires_grad}
-    ended = sorted(calls, key=lambda call: call.e)
+    without = {one.call: one for one in window.tensors if one.position == "in0" and not one.requires_grad}
+    fed = [call for call in calls if call.q in without and call.context.startswith("grad")]
     found: dict[str, str] = {}
-    at = 0
-    for call in sorted(calls, key=lambda call: call.q):
-        while at < len(ended) and ended[at].e < call.q:
-            at += 1
-        taken, left = given.get(call.q), made.get(ended[at - 1].q) if at else None
-        if taken is None or left is None or taken.requires_grad or not left.requires_grad:
+    if not fed:
+        return found
+    made = {one.call: one for one in window.tensors if one.position == "out0" and one.requires_grad}
+    ended = sorted(calls, key=_END)
+    ends = list(map(_END, ended))
+    for call in sorted(fed, key=ORDER):
+        at = bisect_left(ends, call.q)
+        taken, left = without[call.q], made.get(ended[at - 1].q) if at else None
+        if left is None or (taken.shape, taken.dtype) != (left.shape, left.dtype):
             continue
-        alike = (taken.shape, taken.dtype) == (left.shape, left.dtype) and tuple(taken.shape) not in data
-        if alike and call.object not in joined and call.context.startswith("grad"):
+        if not _is_data(taken, window) and not _is_joined(call.object, window):
             found[ended[at - 1].object] = call.object
     return found
+
+
+def _is_data(taken: Seen, window: Window) -> bool:
+    return any(tuple(shape) == tuple(taken.shape) for batch in window.batches for shape in batch.shapes)
+
+
+def _is_joined(module: str, window: Window) -> bool:
+    """Whether a module takes in something with a graph at some call of the window."""
+    return any(one.object == module and one.position == "in0" and one.requires_grad for one in window.tensors)

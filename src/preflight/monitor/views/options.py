@@ -116,6 +116,13 @@ def numbers_of(window: Window) -> set[float]:
     return numbers
 
 
+def zero_was_chosen(run: Run) -> bool:
+    """Whether somebody chose a zero, on the command line or as a constant of a file; seeds and counts left out."""
+    constants = settings_of(run)[1]
+    chosen = (value for name, value in constants.items() if not any(part in name.lower() for part in _COUNTS))
+    return 0.0 in _of_line(run) or any(type(value) in (int, float) and value == 0 for value in chosen)
+
+
 def _derived(number: float) -> Iterator[float]:
     yield number
     if number not in (0.0, 1.0):
@@ -123,7 +130,7 @@ def _derived(number: float) -> Iterator[float]:
         yield round(1 / number, 6)
 
 
-def _numbers(run: Run) -> Iterator[float]:
+def _of_line(run: Run) -> Iterator[float]:
     option = ""
     for word in map(str, run.begin.get("argv") or ()):
         name, _, value = word.rpartition("=")
@@ -134,6 +141,10 @@ def _numbers(run: Run) -> Iterator[float]:
             continue
         if not any(part in (name or option).lower() for part in _COUNTS):
             yield number
+
+
+def _numbers(run: Run) -> Iterator[float]:
+    yield from _of_line(run)
     for held in settings_of(run):
         for name, value in held.items():
             left_out = (*_COUNTS, *_SIZES) if isinstance(value, int) else _COUNTS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 PASSING = (
@@ -13,6 +14,9 @@ PASSING = (
 
 
 _SCALES = ("Mul", "Div")
+_SUMMED = frozenset({*_SCALES, "Add", "Sub", "Rsub", "Neg", "Mean", "Sum"})
+_LAYERS = frozenset({"Addmm", "Mm", "Bmm", "Baddbmm", "Mv", "Convolution", "NativeLayerNorm", "NativeBatchNorm"})
+"""Operations with weights, of whose results the sign is anybody's guess."""
 
 
 def without_scale(told: list[list[Any]]) -> tuple[list[list[Any]], bool]:
@@ -34,6 +38,22 @@ def without_scale(told: list[list[Any]]) -> tuple[list[list[Any]], bool]:
         gone.add(place)
         place = above[0]
     return [one for number, one in enumerate(told) if number not in gone], scaled
+
+
+def may_cancel(told: Sequence[Sequence[Any]]) -> bool:
+    """Whether what a layer with weights gives out is only summed, averaged and weighed, so that a loss may be of either sign.
+
+    Args:
+        told: The operations as the recorder tells them, the loss first.
+    """
+    waiting = [0]
+    for place in waiting:
+        name, _, _, below, *_ = told[place]
+        if name in _LAYERS:
+            return True
+        if name in _SUMMED or name in PASSING:
+            waiting += [one for one in below if 0 <= one < len(told) and one not in waiting]
+    return False
 
 
 class Node(NamedTuple):
