@@ -32,25 +32,27 @@ def of(node: Any, name: str, last: bool = False) -> float | None:
         name: Its name.
         last: Whether its result is the loss itself.
     """
-    number = written(node, name)
+    number = written(node, name, whole=False)
     if number is None or abs(number) in (0.0, 1.0) or float(f"{number:.{_DIGITS}g}") != number:
         return None
     return None if shape_of(node) == () and _counts(number, last) else number
 
 
-def written(node: Any, name: str) -> float | None:
+def written(node: Any, name: str, whole: bool = True) -> float | None:
     """The number by which an operation multiplies, or divides, where it is one of Python's and none of a tensor's.
 
     Args:
         node: The operation.
         name: Its name.
+        whole: Whether one that Python holds as a whole number counts, too.
     """
     if name not in ("Mul", "Div"):
         return None
     held = constant(node) if name == "Mul" else _divisor(node)
     torch = sys.modules["torch"]
     usual = type(held) in plain_types(torch) and not held.dim()
-    return float(held) if usual and held.dtype is torch.float64 and held.device.type == "cpu" else None
+    kinds = (torch.float64, torch.int64) if whole else (torch.float64,)
+    return float(held) if usual and held.dtype in kinds and held.device.type == "cpu" else None
 
 
 def _counts(number: float, last: bool) -> bool:
