@@ -51,7 +51,7 @@ def inner() -> tuple[dict[str, Any], dict[str, Any]]:
 def test_namespaces_data_classes_and_what_is_called_a_configuration_are_read() -> None:
     given = argparse.Namespace(lr=0.1, amp=False, _private=2, nothing=None, many=list(range(40)))
     settings = Choices()
-    cfg = {"optim": {"warmup": 10}, "weights": [1, 2.5]}
+    cfg = {"optim": {"warmup": 10}, "weights": [1, 2.5], "moves": [(0, 1), (1, 0)]}
     config = Asked()
     other = {"loss": 3.25}  # a dictionary of the program, by no such name
     options, constants = inner()
@@ -82,17 +82,17 @@ def test_it_is_written_down_when_the_first_optimizer_is_used() -> None:
     from recording import recorded
 
     def trained(args: argparse.Namespace) -> None:
-        model = torch.nn.Linear(2, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+        config = torch.nn.Linear(2, 1)  # names by which settings go, of what are none
+        opt = torch.optim.SGD(config.parameters(), lr=args.lr)
         for _ in range(2):
-            model(torch.randn(3, 2)).sum().backward()
-            optimizer.step()
+            config(torch.randn(3, 2)).sum().backward()
+            opt.step()
 
     with recorded() as kept:
         trained(argparse.Namespace(lr=0.125))
         trained(argparse.Namespace(lr=0.125))
     assert not kept.rows.get("trouble")
     (row,) = kept.table("settings")
-    assert row["options"]["lr"] == 0.125
+    assert row["options"] == {"lr": 0.125}
     assert row["constants"]["LIMIT"] == LIMIT
     assert kept.windows()[-1].run.notes["settings"][0]["options"]["lr"] == 0.125

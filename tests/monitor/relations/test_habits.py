@@ -387,3 +387,18 @@ def test_a_weight_of_zero_that_somebody_chose_is_a_setting() -> None:
     assert not broken("terms-weigh-alike", weighed(True), weighed(False, constants={"BETA": 0.0}))
     assert broken("terms-weigh-alike", weighed(True), weighed(False, argv="train.py --seed 0", constants={"SEED": 0}))
     assert not broken("terms-weigh-alike", weighed(True), weighed(False, resumed=True))
+
+
+def flowing(layers: int, *edges: str) -> list[Window]:
+    """A run of a model of so many layers, whose loss comes about in this way."""
+    mini = Mini({f"model.{number}.weight": {} for number in range(layers)})
+    look = ("backward", {"args": {"flow": {"model.*.weight": sorted(edges)}}})
+    return [mini.window(one, STEP) for one in [look, *[("backward", {"args": {"flow": {}}})] * 7]]
+
+
+def test_a_deeper_model_is_held_to_what_its_layers_do_where_there_were_several() -> None:
+    good, bad = ("loss<Mean", "Mean[0]<Relu"), ("loss<Mean", "Mean[0]<Mm")
+    assert not broken("operations-alike", flowing(2, *good), flowing(5, *good))
+    assert broken("operations-alike", flowing(2, *good), flowing(5, *bad))
+    assert not broken("operations-alike", flowing(1, *good), flowing(2, *bad)), "what a second one takes, nobody knows"
+    assert broken("operations-alike", flowing(1, *good), flowing(1, *bad))

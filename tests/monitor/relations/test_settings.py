@@ -9,7 +9,7 @@ import pytest
 from preflight.monitor.mini import Mini
 from preflight.monitor.window import Window
 
-from .test_habits import DIVIDED, NLL, STEP, broken, gradients, passes
+from .test_habits import DIVIDED, NLL, STEP, TWICE, broken, gradients, passes
 
 
 def test_over_how_many_batches_gradients_are_accumulated_is_a_setting() -> None:
@@ -141,7 +141,7 @@ def resumed(windows: list[Window], by: tuple[str, dict[str, Any]] = RESUMED) -> 
 @pytest.mark.parametrize(
     ("name", "first", "later"),
     [
-        ("losses-end-alike", lambda: passes(NLL), lambda: passes(DIVIDED)),
+        ("losses-end-alike", lambda: passes(NLL), lambda: passes(TWICE)),
         (
             "parameters-alike",
             lambda: gradients(*[{"model.body": None, "model.head": 0.5}] * 9),
@@ -171,7 +171,7 @@ def test_what_is_left_over_of_an_epoch_is_no_run_without_accumulation() -> None:
 
 
 def test_a_loss_over_all_processes_is_not_compared_with_that_of_one() -> None:
-    several = passes(DIVIDED)
+    several = passes(TWICE)
     several[0].run.world = 2
     assert not broken("losses-end-alike", passes(NLL), several)
 

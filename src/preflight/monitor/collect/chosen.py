@@ -97,6 +97,8 @@ def _inside(value: Any, named: bool) -> dict[Any, Any] | None:
     parsed = argparse is not None and issubclass(kind, argparse.Namespace)
     if not (named or parsed or any("__dataclass_fields__" in vars(one) for one in kind.__mro__)):
         return None
+    if kind.__module__.partition(".")[0] == "torch":
+        return None  # what is called opt may be an optimizer
     held = attributes_of(value)
     if "_modules" in held:
         return None  # a model
@@ -116,7 +118,7 @@ def _take(inside: dict[Any, Any], before: str, found: dict[str, Any], deep: int)
         if _is_plain(value):
             if not any(word in name.lower() for word in _SECRET):
                 found.setdefault(before + name, value)
-        elif type(value) in (list, tuple) and len(value) <= _MOST_LISTED:
+        elif type(value) in (list, tuple) and len(value) <= _MOST_LISTED and deep:
             _take({str(place): one for place, one in enumerate(value)}, f"{before}{name}.", found, 0)
         elif deep > 1 and (below := _inside(value, is_a(value, dict))) is not None:
             _take(below, f"{before}{name}.", found, deep - 1)

@@ -27,7 +27,7 @@ class FactorsAlike(Relation):
     wakes = frozenset({"backward", "step", "load_state_dict"})
     severity = "warning"
     priority = 46
-    asked = ("how_many_parameters", "processes", "torch")
+    asked = ("layers", "processes", "torch")
     learns = True
     least = 4
     cause = "a temperature, the weight of a term, or another number in the code is not what it was in the runs this was learnt from"

@@ -8,6 +8,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation, values_of
+from preflight.monitor.views.depth import layers_of
 from preflight.monitor.views.listed import difference, listed
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
@@ -28,7 +29,7 @@ class LayersAlike(Relation):
     directions, statistics that are followed. A layer without parameters that is left out, as an activation, leaves no other
     trace. Layers that drop, and those that hand on what they get, are left out: a rate of zero is a setting, and many programs
     make no such layer then, or another one. Seen in detailed iterations; nothing is said before three of them agree, nor of
-    models with another number of parameters, nor of a run that goes on with the state of an optimizer.
+    models of which layers come several times where they came once, nor of a run that goes on with the state of an optimizer.
     """
 
     name = "layers-alike"
@@ -37,7 +38,7 @@ class LayersAlike(Relation):
     wakes = frozenset({"module", "backward", "load_state_dict"})
     severity = "warning"
     priority = 42
-    asked = ("how_many_parameters",)
+    asked = ("layers",)
     learns = True
     least = 2
     support = 2
@@ -70,10 +71,8 @@ class LayersAlike(Relation):
             seen = self._parts.setdefault(name, set())
             seen.add(tuple(sorted(parts)))
             if looks >= _LOOKS and len(seen) == 1:
-                count = sum(one.kind == "parameter" for one in window.run.variables.values())
-                yield Example(
-                    (name,), True, {"how_many_parameters": count}, (name,), call=calls[name], value=sorted(parts)
-                )
+                context = {"layers": layers_of(window.run)}
+                yield Example((name,), True, context, (name,), call=calls[name], value=sorted(parts))
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:

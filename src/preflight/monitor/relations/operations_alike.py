@@ -13,9 +13,10 @@ from preflight.monitor.views.listed import difference, listed
 from preflight.monitor.views.options import numbers_of
 from preflight.monitor.window import Window
 
-_AMOUNT = re.compile(r"\b(?:min|max|beta|delta|margin|p|exponent|negative_slope|threshold|lambd)=(-?\d[\d.e+-]*)")
+_AMOUNT = re.compile(r"\b(min|max|beta|delta|margin|p|exponent|negative_slope|threshold|lambd)=(-?\d[\d.e+-]*)")
 """Settings of an operation that are amounts: a person may choose these, as the range in which a ratio is clipped."""
 _USUAL = (0.0, 1.0)
+_SQUARE = ("exponent", 2.0)
 _BETWEEN = "; "
 
 
@@ -27,8 +28,8 @@ class OperationsAlike(Relation):
     it leaves out, whether an attention is causal; an amount that the command line chose is a setting): an activation or a mask that is missing, a term that was left
     out, a branch that was detached, queries and keys that were exchanged, a transposition too many. How often an operation
     occurs is no part of it, nor is whatever lays out, casts or drops numbers, because that depends on sizes and settings. It is
-    asked only of models with as many parameters as the one it was learnt of, because layers that come later may be made in
-    another way. What multiplies or divides all of the loss is left to `losses-divided-alike`. Nothing is said of a layer whose passes go different ways, nor
+    asked of a deeper model, too, where layers came several times already: of a single one nobody knows what a second would take
+    from it. What multiplies or divides all of the loss is left to `losses-divided-alike`. Nothing is said of a layer whose passes go different ways, nor
     before three of them have gone the same one, nor of a graph that is too long or compiled; nor of a run that goes on with the
     state of an optimizer.
     """
@@ -39,7 +40,7 @@ class OperationsAlike(Relation):
     wakes = frozenset({"backward", "step", "load_state_dict"})
     severity = "warning"
     priority = 41
-    asked = ("how_many_parameters", "processes", "torch", "attention")
+    asked = ("layers", "processes", "torch", "attention")
     learns = True
     least = 4
     bounded = True
@@ -98,7 +99,7 @@ def _attends_as_one(ways: Collection[str]) -> bool:
 
 def _chosen(way: str, options: Container[float]) -> bool:
     """Whether an operation has an amount that an option is, or that lies as far from one as an option says."""
-    amounts = {float(one) for one in _AMOUNT.findall(way)}.difference(_USUAL)
+    amounts = {float(one) for name, one in _AMOUNT.findall(way) if (name, float(one)) != _SQUARE}.difference(_USUAL)
     return any(round(number, 6) in options for one in amounts for number in (abs(one), abs(one - 1)))
 
 

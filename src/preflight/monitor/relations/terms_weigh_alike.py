@@ -31,7 +31,7 @@ class TermsWeighAlike(Relation):
     wakes = frozenset({"backward", "step", "load_state_dict"})
     severity = "warning"
     priority = 45
-    asked = ("how_many_parameters", "processes", "torch")
+    asked = ("layers", "processes", "torch")
     learns = True
     least = 2
     support = 2

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from preflight.monitor.scope import processes_of, torch_of
+from preflight.monitor.views.depth import layers_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window
@@ -48,9 +49,9 @@ class Flows:
                 yield from self._of_step(stepped[call.q].named("backward"))
 
     def context(self, call: Call, window: Window) -> dict[str, Any]:
-        """What decides beside the program itself how a graph looks: the size of the model and the surroundings."""
+        """What decides beside the program itself how a graph looks: the depth of the model and the surroundings."""
         return {
-            "how_many_parameters": sum(one.kind == "parameter" for one in window.run.variables.values()),
+            "layers": layers_of(window.run),
             "processes": processes_of(window),
             "torch": torch_of(window),
         }

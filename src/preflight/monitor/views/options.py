@@ -28,7 +28,8 @@ _SEEN_BY: Mapping[str, Set[str]] = {
 _COUNTS = ("seed", "step", "epoch", "batch", "worker", "size")
 """What the names of options hold that count something: their numbers are those of other things by chance alone."""
 _SIZES = tuple(
-    "channel class depth dim every head hidden interval layer len level port rank sample token vocab width world".split()
+    "anneal channel class count depth dim eval every freq head hidden interval iter layer len level log num patience period "
+    "port rank sample save sync token vocab warmup width world".split()
 )
 """The same for whole numbers that nobody typed, of which there are many."""
 _OFF = frozenset("0 false no none off".split())
@@ -125,8 +126,9 @@ def zero_was_chosen(run: Run) -> bool:
 
 def _derived(number: float) -> Iterator[float]:
     yield number
-    if number not in (0.0, 1.0):
-        yield abs(round(1 - number, 6))
+    if 0 < number < 1:
+        yield round(1 - number, 6)
+    if number not in (0, 1):
         yield round(1 / number, 6)
 
 
