@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from preflight.monitor.judging.engine import Engine
 from preflight.monitor.judging.examples import Examples
 from preflight.monitor.learn.crossrun import learn
@@ -389,16 +391,20 @@ def test_a_weight_of_zero_that_somebody_chose_is_a_setting() -> None:
     assert not broken("terms-weigh-alike", weighed(True), weighed(False, resumed=True))
 
 
-def flowing(layers: int, *edges: str) -> list[Window]:
-    """A run of a model of so many layers, whose loss comes about in this way."""
-    mini = Mini({f"model.{number}.weight": {} for number in range(layers)})
-    look = ("backward", {"args": {"flow": {"model.*.weight": sorted(edges)}}})
+def flowing(names: Iterable[str], *edges: str) -> list[Window]:
+    """A run of a model with parameters of these names, whose loss comes about in this way."""
+    mini = Mini({f"model.{name}.weight": {} for name in names})
+    look = ("backward", {"args": {"flow": {"model.weight": sorted(edges)}}})
     return [mini.window(one, STEP) for one in [look, *[("backward", {"args": {"flow": {}}})] * 7]]
 
 
-def test_a_deeper_model_is_held_to_what_its_layers_do_where_there_were_several() -> None:
+@pytest.mark.parametrize("form", ["blocks.{}.attend", "blocks.{}.mlp.0", "body.{}"])
+def test_a_deeper_model_is_held_to_what_its_blocks_do_where_there_were_several(form: str) -> None:
     good, bad = ("loss<Mean", "Mean[0]<Relu"), ("loss<Mean", "Mean[0]<Mm")
-    assert not broken("operations-alike", flowing(2, *good), flowing(5, *good))
-    assert broken("operations-alike", flowing(2, *good), flowing(5, *bad))
-    assert not broken("operations-alike", flowing(1, *good), flowing(2, *bad)), "what a second one takes, nobody knows"
-    assert broken("operations-alike", flowing(1, *good), flowing(1, *bad))
+    for layers in range(1, 4):
+        for others in range(1, 6):
+            learnt, checked = ([form.format(number) for number in range(count)] for count in (layers, others))
+            assert not broken("operations-alike", flowing(learnt, *good), flowing(checked, *good))
+            alarmed = bool(broken("operations-alike", flowing(learnt, *good), flowing(checked, *bad)))
+            same, several = layers == others, min(layers, others) > 1 and "{}." in form
+            assert alarmed is (same or several), (layers, others)

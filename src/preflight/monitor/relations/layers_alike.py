@@ -29,7 +29,7 @@ class LayersAlike(Relation):
     directions, statistics that are followed. A layer without parameters that is left out, as an activation, leaves no other
     trace. Layers that drop, and those that hand on what they get, are left out: a rate of zero is a setting, and many programs
     make no such layer then, or another one. Seen in detailed iterations; nothing is said before three of them agree, nor of
-    models of which layers come several times where they came once, nor of a run that goes on with the state of an optimizer.
+    models of another depth but where blocks come several times, nor of a run that goes on with the state of an optimizer.
     """
 
     name = "layers-alike"

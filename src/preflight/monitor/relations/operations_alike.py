@@ -28,8 +28,8 @@ class OperationsAlike(Relation):
     it leaves out, whether an attention is causal; an amount that the command line chose is a setting): an activation or a mask that is missing, a term that was left
     out, a branch that was detached, queries and keys that were exchanged, a transposition too many. How often an operation
     occurs is no part of it, nor is whatever lays out, casts or drops numbers, because that depends on sizes and settings. It is
-    asked of a deeper model, too, where layers came several times already: of a single one nobody knows what a second would take
-    from it. What multiplies or divides all of the loss is left to `losses-divided-alike`. Nothing is said of a layer whose passes go different ways, nor
+    asked of a deeper model, too, where blocks whose parts have names came several times already: of a single one nobody knows
+    what a second would take from it, and in a list each place may have another layer. What multiplies or divides all of the loss is left to `losses-divided-alike`. Nothing is said of a layer whose passes go different ways, nor
     before three of them have gone the same one, nor of a graph that is too long or compiled; nor of a run that goes on with the
     state of an optimizer.
     """

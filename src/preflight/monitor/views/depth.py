@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import hashlib
+import re
 
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.window import Run
 
+_NUMBER = re.compile(r"\d+")
+_OF_A_LIST = re.compile(r"\*\.[^.*]+$")
+"""A parameter of a layer that has no name but its number: its neighbors may be layers of another kind."""
+
 
 def layers_of(run: Run) -> str:
-    """Whether layers of one name, numbers apart, come several times: then further ones are like those between the first and the last.
+    """What must be the same of two models for their layers to be used in the same way.
 
-    Of a single one nobody knows what a second would take from it.
+    Blocks that have parts with names are alike, however many there are, where there are several: a further one stands as
+    those between the first and the last do. Of a single one nobody knows what a second would take from it, and in a list
+    without names each place may have another part; there it is how many parameters there are, or which numbers these have.
     """
     known = run.variables.layers
     if known is None:
-        counts = Counter(pattern_of(one.name) for one in run.variables.values() if one.kind == "parameter")
-        known = run.variables.layers = "several" if max(counts.values(), default=1) > 1 else "one of each"
+        known = run.variables.layers = _layers([one.name for one in run.variables.values() if one.kind == "parameter"])
     return known
+
+
+def _layers(names: list[str]) -> str:
+    blocks: dict[str, set[tuple[str, ...]]] = {}
+    lists: dict[str, set[str]] = {}
+    for name in names:
+        pattern, numbers = pattern_of(name), _NUMBER.findall(name)
+        if _OF_A_LIST.search(pattern):
+            lists.setdefault(pattern, set()).add(numbers.pop())
+        if numbers:
+            blocks.setdefault(pattern, set()).add(tuple(numbers))
+    if not blocks or min(map(len, blocks.values())) < 2:
+        return f"{len(names)} parameters"
+    told = repr(sorted((pattern, sorted(numbers)) for pattern, numbers in lists.items()))
+    return "several" + (f" ({hashlib.blake2s(told.encode(), digest_size=4).hexdigest()})" if lists else "")
