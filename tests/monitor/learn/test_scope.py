@@ -14,7 +14,7 @@ from preflight.monitor.learn.evidence import Observed
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import relations
 from preflight.monitor.scope import covers, program_of, scope_of
-from preflight.monitor.views.options import matters, numbers_of, options_of
+from preflight.monitor.views.options import is_named, matters, numbers_of, options_of
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant
 
@@ -257,3 +257,22 @@ def test_numbers_that_somebody_chose_are_those_of_options_and_constants() -> Non
     window = next(set_to("gpt.py --seed 7 --weight 0.3", {"weight": 0.3, "margin": 0.04, "width": 48, "epochs": 9}))
     assert {0.3, 0.7, 0.04, 0.2, 5.0} <= numbers_of(window)
     assert not {7.0, 48.0, 9.0} & numbers_of(window)
+
+
+@pytest.mark.parametrize(
+    ("kind", "script", "options", "named"),
+    [
+        ("SGD", "train.py", {"opt": "sgd"}, True),
+        ("SGD", "train.py --sgd", {}, True),
+        ("SGD", "train.py", {"optim.sgd": True}, True),
+        ("SGD", "train.py", {"optim.sgd": False}, False),
+        ("AdamW", "train.py optimizer=adamw_fused", {}, True),
+        ("AdamW", "train.py", {"optimizer": "adam"}, True),
+        ("RMSprop", "train.py", {"optimizer": "adam"}, False),
+        ("Adagrad", "train.py", {"name": "ada", "of": "a"}, False),
+    ],
+)
+def test_an_optimizer_that_an_option_names_is_a_setting(
+    kind: str, script: str, options: dict[str, Any], named: bool
+) -> None:
+    assert is_named(kind, next(set_to(script, options)).run) is named

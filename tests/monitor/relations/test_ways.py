@@ -87,7 +87,9 @@ def test_batches_may_be_fetched_ahead() -> None:
 def test_fewer_looks_and_deeper_models_say_nothing() -> None:
     assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(CUT, {}))
     assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(CUT, {}, {}, layers=3))
-    assert not broken("operations-alike", flowing(WAY, {}, {}, each=2), flowing(CUT, {}, {}))
+    assert broken("operations-alike", flowing(WAY, {}, {}, each=2), flowing(CUT, {}, {})), (
+        "how many passes, is a setting"
+    )
 
 
 def test_a_layer_that_takes_part_in_one_run_alone_is_not_asked_of() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Premise, Relation, values_of
+from preflight.monitor.views.options import is_named
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
@@ -26,7 +27,7 @@ class GroupsAlike(Relation):
     Learnt is of each parameter, by its name without the numbers in it and the kind of its layer, the kind of its optimizer; whether its group has weight
     decay and momentum, of which it is not said how much; which switches of the group are on; whether of two averages the
     second is the slower one; and whether its rate is another one than that of the first group. Of a model whose parameters
-    agree it is said once, of all of it. Rates themselves are settings. Looked at is how the optimizers stand in the first two steps.
+    agree it is said once, of all of it. Rates themselves are settings, and so is an optimizer that an option names. Looked at is how the optimizers stand in the first two steps.
     """
 
     name = "groups-alike"
@@ -62,6 +63,8 @@ class GroupsAlike(Relation):
         for one in window.run.variables.values():
             if one.kind == "parameter" and one.optimizer in self._made:
                 for what, value in self._settings(one.optimizer, one.group, used):
+                    if what == "optimizer" and is_named(value, window.run):
+                        continue
                     for part in ((_ALL + pattern_of(one.root), ""), (pattern_of(one.name), one.module)):
                         found.setdefault((*part, what), {}).setdefault(value, []).append(one.name)
         for subject, values in found.items():

@@ -34,6 +34,7 @@ _SIZES = tuple(
 """The same for whole numbers that nobody typed, of which there are many."""
 _OFF = frozenset("0 false no none off".split())
 _OPTION = re.compile(r"(?P<name>-*[a-zA-Z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
+_LEAST_LETTERS = 3
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,23}")
 
 
@@ -122,6 +123,25 @@ def zero_was_chosen(run: Run) -> bool:
     constants = settings_of(run)[1]
     chosen = (value for name, value in constants.items() if not any(part in name.lower() for part in _COUNTS))
     return 0.0 in _of_line(run) or any(type(value) in (int, float) and value == 0 for value in chosen)
+
+
+def is_named(kind: str, run: Run) -> bool:
+    """Whether somebody chose a kind of something by its name: as what an option is, or by a switch that is called so.
+
+    Args:
+        kind: The name of a class, such as ``AdamW``.
+        run: The run.
+    """
+    options, constants = settings_of(run)
+    given = [*options.items(), *constants.items()]
+    words = [name.rpartition(".")[2] if value is True else value for name, value in given]
+    words += [part for word in map(str, run.begin.get("argv") or ()) for part in word.split("=")]
+    return any(_alike(kind.lower(), word.lower().lstrip("-")) for word in words if isinstance(word, str))
+
+
+def _alike(kind: str, word: str) -> bool:
+    short = re.split(r"[^a-z0-9]", word, maxsplit=1)[0]
+    return len(short) >= _LEAST_LETTERS and (kind == short or (kind.startswith(short) and len(kind) <= len(short) + 1))
 
 
 def _derived(number: float) -> Iterator[float]:
