@@ -221,6 +221,9 @@ def test_a_run_in_which_an_option_turned_a_habit_off_is_not_held_to_it() -> None
             ("loss l1", "optim.warmup-steps on"),
         ),
         ("train.py --bf16", {"lr": 0.1}, ("bf16 on",)),
+        ("train.py --huber --verbose --device cpu", {"huber": True, "verbose": True, "device": "cpu"}, ("huber on",)),
+        ("train.py", {"huber": False, "norm": "group", "optimizer": "sgd", "q": True}, ("norm group",)),
+        ("train.py --huber --use-tqdm", {}, ("huber on",)),
     ],
 )
 def test_an_option_that_nobody_gave_is_what_it_is_by_default(
@@ -246,6 +249,8 @@ def test_an_option_matters_to_those_who_can_see_what_it_turns_on() -> None:
     assert matters("clip on", {"clip_grad_norm", "step"})
     assert not matters("grad-clip off", {"flow", "backward"})
     assert matters("precision bf16", {"flow", "backward"})
+    assert matters("huber on", {"flow", "backward"})
+    assert not matters("huber on", {"fetch", "backward"})
     window = next(set_to("gpt.py", {"clip": 1.0}))
     assert scope_of(window).endswith(", with clip on")
     assert not scope_of(window, frozenset({"flow"})).endswith("clip on")

@@ -42,7 +42,7 @@ class LossesEndAlike(Relation):
 
     name = "losses-end-alike"
     fields = ("which",)
-    needs = frozenset({"backward", "step", "load_state_dict"})
+    needs = frozenset({"backward", "step", "load_state_dict", "flow"})
     wakes = frozenset({"backward", "step", "load_state_dict"})
     severity = "warning"
     priority = 40

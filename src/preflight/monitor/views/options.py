@@ -25,6 +25,14 @@ _SEEN_BY: Mapping[str, Set[str]] = {
     "warmup": _ADVANCES,
 }
 """Of habits that only some relations can see, what these look at: others say the same with the option and without it."""
+_COMPUTED = frozenset({"flow", "scalar"})
+"""What those look at who see how a loss is computed, which any other switch or word may decide over."""
+_ASIDE = tuple(
+    "adam benchmark checkpoint compile cpu cuda data debug deterministic device dir download eval fast file folder fused gpu id jit "
+    "log name opt out path pin plot print profile progress project quiet resume rmsprop root run save sgd tag test title track "
+    "tqdm train verbose wandb worker".split()
+)
+"""What the names of switches and words begin with that decide over no computation."""
 _COUNTS = ("seed", "step", "epoch", "batch", "worker", "size")
 """What the names of options hold that count something: their numbers are those of other things by chance alone."""
 _SIZES = tuple(
@@ -51,7 +59,7 @@ def options_of(argv: Sequence[str], known: Mapping[str, Any] | None = None) -> t
     found = dict(_typed(argv))
     for name, value in (known or {}).items():
         told = name.lower().replace("_", "-")
-        if decides(told):
+        if decides(told) or (_may_decide(told) and (value is True or isinstance(value, str))):
             found.pop(told, None)
             word = "on" if value is True else str(value).strip().lower()
             chosen = _chosen(word)
@@ -67,7 +75,8 @@ def _typed(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
         if option is None or not (word.startswith("-") or option["value"] is not None):
             continue
         name = option["name"].lstrip("-").lower().replace("_", "-")
-        if decides(name):
+        switch = option["value"] is None and (place + 1 == len(words) or words[place + 1].startswith("-"))
+        if decides(name) or (switch and _may_decide(name)):
             after = words[place + 1] if place + 1 < len(words) else "-"
             value = option["value"] if option["value"] is not None else "on" if after.startswith("-") else after
             yield name, _chosen(value.strip().lower())
@@ -76,6 +85,12 @@ def _typed(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
 def decides(name: str) -> bool:
     """Whether an option decides over habits, as far as its name tells."""
     return any(part.startswith(_HABITS) for part in re.split(r"[-.]", name))
+
+
+def _may_decide(name: str) -> bool:
+    """Whether a switch or a word may decide over what is computed, as far as its name tells."""
+    parts = re.split(r"[-.]", name.removeprefix("no-").removeprefix("use-"))
+    return len(parts[-1]) > 1 and not any(part.startswith(_ASIDE) for part in parts)
 
 
 def matters(option: str, needs: Set[str]) -> bool:
@@ -87,6 +102,7 @@ def matters(option: str, needs: Set[str]) -> bool:
     """
     parts = re.split(r"[-. ]", option)
     seen = [needed for part in parts for habit, needed in _SEEN_BY.items() if part.startswith(habit)]
+    seen += [] if decides(option.partition(" ")[0]) else [_COMPUTED]
     return not seen or any(not needs.isdisjoint(needed) for needed in seen)
 
 
