@@ -36,3 +36,13 @@ def test_what_puts_batches_together_is_told(given: Any, told: str) -> None:
             pass
     (made,) = kept.calls("loader.new")
     assert (made["args"]["collate"], made["args"]["batches"]) == (told, "BatchSampler")
+
+
+def test_a_loader_is_told_with_the_names_that_the_program_has_for_it() -> None:
+    with recorded() as kept:
+        valid_loader = DataLoader(TensorDataset(torch.randn(6, 4)), 2)
+        same = valid_loader
+        for _ in same:
+            pass
+    (made,) = kept.calls("loader.new")
+    assert {"valid_loader", "same"} <= set(made["args"]["names"])
