@@ -188,7 +188,8 @@ def save(recorder: Recorder, sight: Sight, rank: int, random_: dict[str, Any] | 
                 state, kind = portable(local(value.state_dict())), "state"
             saved[name] = {"kind": kind, "type": type(value).__name__, "state": state}
         except Exception as error:
-            skipped[name] = f"{type(error).__name__}: {error}"
+            if not isinstance(value, torch.utils.data.DataLoader):  # what a loader goes on with is kept beside
+                skipped[name] = f"{type(error).__name__}: {error}"
     dist = torch.distributed
     world = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
     epoch_random, generators = sight.epoch_states()

@@ -40,10 +40,11 @@ class GradientsReach(Relation):
     are named from the third step on. Modules are seen in iterations that
     are recorded in detail; in others one is taken to take part that took part whenever it was seen. A block that is left out
     of some passes at random looks the same there: where no parameter of a module has a gradient, it must be so three times
-    in a row, and never have been for less. What moves although it had no gradient at the step before is moved by the program
-    itself, such as the codes of a quantisation that follow averages, and is none of these. Where the program's text cuts
-    the graph under a condition on how far the training is (``no_grad() if step < warm_up``), parts that had no gradient
-    yet may wait for their turn, and only a break is told.
+    in a row, and never have been for less. So it must where a block that had gradients before took part and the next one is
+    given the like of what that block was given, without a graph: its result may have been dropped at random, too. What moves
+    although it had no gradient at the step before is moved by the program itself, such as the codes of a quantisation that
+    follow averages, and is none of these. Where the program's text cuts the graph under a condition on how far the training
+    is (``no_grad() if step < warm_up``), parts that had no gradient yet may wait for their turn, and only a break is told.
     """
 
     name = "gradients-reach"
@@ -130,6 +131,18 @@ class GradientsReach(Relation):
         given, taken = ({self._given[one] for one in parts if one in self._given} for parts in (entered, others))
         return not given.isdisjoint(taken)
 
+    def _passed_by(self, below: list[tuple[int, str]], reached: set[str]) -> bool:
+        """Whether the next module with gradients was given the like of what the first without was given, with no graph."""
+        lost, called = {module for _, module in below}, self._flow.called
+        last = max((called.get(module, -1) for module in lost), default=-1)
+        above = [module for module in reached if called.get(module, -1) > last]
+        if not lost or not above:
+            return False
+        first, following = (min(some, key=lambda module: called.get(module, -1)) for some in (lost, above))
+        entered, taken = _parts({first}) - _parts(reached), _parts({following}) - _parts(lost)
+        given, again = ({self._given[one] for one in parts if one in self._given} for parts in (entered, taken))
+        return not given.isdisjoint(again)
+
     def _judge(self, step: Step, window: Window) -> Example | None:
         assert step.gradients is not None
         ids, norms = step.gradients.ids, step.gradients.norm
@@ -163,7 +176,8 @@ class GradientsReach(Relation):
             alone = self._alone(lost, norms)
             return self._example(step, alone, reached, window) if alone else None
         below = [(ident, module) for ident, module, before in lost if before or module not in reached]
-        below = self._confirmed(step.optimizer, below, reached, dict(zip(ids, norms, strict=True)))
+        sure = self._flow.seen and not (all(before for *_, before in lost) and self._passed_by(below, reached))
+        below = self._confirmed(step.optimizer, below, reached, dict(zip(ids, norms, strict=True)), sure)
         if not self._adapts(below, window):
             if self._beside(below, reached):
                 below = []
@@ -172,20 +186,25 @@ class GradientsReach(Relation):
         return self._example(step, below, reached, window)
 
     def _confirmed(
-        self, optimizer: int, below: list[tuple[int, str]], reached: set[str], norms: dict[int, float | None]
+        self,
+        optimizer: int,
+        below: list[tuple[int, str]],
+        reached: set[str],
+        norms: dict[int, float | None],
+        sure: bool,
     ) -> list[tuple[int, str]]:
         """Of parameters without gradients, those whose modules took part for sure, or that stay without."""
         before, times = self._suspected.pop(optimizer, (frozenset[int](), 0))
         self._pausing.update(ident for ident in before if norms.get(ident) is not None)
-        if self._flow.seen:
+        if sure:
             return below
-        sure = [pair for pair in below if pair[1] in reached]  # another parameter of the module has a gradient
+        some = [pair for pair in below if pair[1] in reached]  # another parameter of the module has a gradient
         rest = [pair for pair in below if pair[1] not in reached and pair[0] not in self._pausing]
         now = frozenset(ident for ident, _ in rest)
         times = times + 1 if now == before else 1
         if now:
             self._suspected[optimizer] = now, times
-        return [*sure, *rest] if times >= _UNSEEN else sure
+        return [*some, *rest] if times >= _UNSEEN else some
 
     def _alone(self, lost: list[tuple[int, str, bool]], norms: list[float | None]) -> list[tuple[int, str]]:
         """All parameters of networks that the program calls, where only what is part of none has gradients."""
@@ -264,6 +283,7 @@ class GradientsReach(Relation):
         whole, pause = (0.5, 0.5, 0.5), (None, 0.5, 0.5)
         yield _taught()
         yield _windows([whole] * 5 + [pause, pause, whole, pause, pause, pause], seen=5)  # left out of some passes
+        yield _windows([whole] * 5 + [pause, whole, pause, pause, whole], passed_by=True)  # took part, and was dropped
         yield _adapted(0.5)
         yield _bottleneck(0.5)
         yield _windows([(None, 0.5, 0.5)] * 4, by_hand="net.embed")
@@ -279,6 +299,7 @@ class GradientsReach(Relation):
         whole, cut = (0.5, 0.5, 0.5), (None, None, 0.5)
         yield _windows([whole, whole, whole, whole, whole, cut])
         yield _windows([whole] * 5 + [cut] * 3, seen=5)
+        yield _windows([whole] * 5 + [(None, 0.5, 0.5)] * 3, passed_by=True)
         yield _adapted(None)
         yield _bottleneck(None)
 
@@ -293,18 +314,24 @@ def _chain(*norms: float | None) -> list[Window]:
 
 
 def _windows(
-    steps: list[tuple[float | None, ...]], seen: int = 9, by_hand: str = "", staged: bool = False
+    steps: list[tuple[float | None, ...]],
+    seen: int = 99,
+    by_hand: str = "",
+    staged: bool = False,
+    passed_by: bool = False,
 ) -> list[Window]:
     """Iterations with these gradients, of which the first so many are recorded in detail; the program moves one part itself.
 
-    ``staged`` where its text cuts the graph as long as the training has not come to some point.
+    ``staged`` where its text cuts the graph as long as the training has not come to some point. A part that is passed by
+    has no gradient, and the next one is given what it was given.
     """
     names = ("net.embed", "net.block", "net.head")
     mini = Mini({f"{name}.weight": {} for name in names})
     found = []
     for number, norms in enumerate(steps):
         detailed = names if number < seen else ()
-        inside = [(f"module {name}", {"inside": (_entering(name, name != "net.embed"),)}) for name in detailed]
+        plain = {"net.embed", "net.block"} if passed_by and norms[0] is None else {"net.embed"}
+        inside = [(f"module {name}", {"inside": (_entering(name, name not in plain),)}) for name in detailed]
         window = mini.window(
             *([("staged", {"args": {"cuts": True, "steps": False}})] if staged and not number else []),
             ("forward net", {"inside": inside, "args": {"training": True}}),
