@@ -62,7 +62,7 @@ def _save(folder: Path, troubles: list[tuple[Any, ...]], **objects: Any) -> None
         number=lambda: 7, event=lambda *_: None, put=lambda _, row: troubles.append(row),
     )  # fmt: skip
     sight: Any = SimpleNamespace(
-        objects=lambda: objects, epoch_states=lambda: (None, {}), loader=-1, epoch=0, fetched=0
+        objects=lambda: objects, epoch_states=lambda: (None, {}), loader=-1, epoch=0, handed_on=0
     )
     snapshot.save(recorder, sight, 0, snapshot.random_states())
 
@@ -123,3 +123,21 @@ def test_the_extra_state_of_a_part_costs_only_itself(tmp_path: Path, troubles: l
     assert torch.equal(other[0].beside["scale"], torch.ones(2))
     assert other[1].beside == "as it was"
     assert [row[3][:45] for row in troubles] == ["model.1 is not in it: its extra state: it hol"]
+
+
+def test_a_batch_that_was_only_fetched_ahead_is_left_to_the_resumed_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    accelerated = pytest.importorskip("accelerate.data_loader")
+    plain = torch.utils.data.DataLoader
+    sight, own = snapshot.Sight(None, None), plain.__iter__  # type: ignore[arg-type]
+
+    def begins(self: Any) -> Any:
+        sight.began(0, 0, self)
+        return own(self)
+
+    monkeypatch.setattr(plain, "__iter__", begins)
+    for loader, had in ((plain(range(6)), 2), (accelerated.DataLoaderShard(range(6)), 1), (plain(range(6)), 2)):
+        assert len(list(loader)) == 6
+        sight.fetches(0, 0, 2)  # the third batch is about to be fetched
+        assert sight.handed_on == had
+        sight.fetches(0, 1, 0)
+        assert sight.handed_on == 0

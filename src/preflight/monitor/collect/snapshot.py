@@ -11,6 +11,7 @@ import contextlib
 import os
 import random
 import sys
+from types import FrameType
 from typing import Any
 
 from .naming import Names, user_frames
@@ -21,6 +22,8 @@ from .scope import attributes_of, is_a, variables
 SCHEMA = "preflight.checkpoint/1"
 FOLDER = "checkpoints"
 _MOST = 200
+_NEAR = 12
+"""Frames between a loop over a loader and the library that goes through it."""
 
 
 OFFSET = {"iteration": 0, "step": 0, "epoch": 0}
@@ -44,10 +47,17 @@ class Sight:
         self.epoch = 0
         self.fetched = 0
         self._begun: dict[int, tuple[int, dict[str, Any], dict[str, Any]]] = {}
+        self._ahead: set[int] = set()  # loaders of which one batch more is fetched than was handed on
 
     def began(self, number: int, epoch: int, loader: Any) -> None:
         """A loop over a loader begins: keep what its order depends on."""
         self._begun[number] = (epoch, random_states(), generator_states(loader))
+        (self._ahead.add if _fetched_ahead(sys._getframe(1)) else self._ahead.discard)(number)
+
+    @property
+    def handed_on(self) -> int:
+        """How many batches of the loop the training has had."""
+        return max(0, self.fetched - (self.loader in self._ahead))
 
     def fetches(self, loader: int, epoch: int, number: int) -> None:
         """A training batch is about to be fetched."""
@@ -81,6 +91,17 @@ class Sight:
             if id(known) not in held:
                 found.setdefault(f"optimizer{index}", known)
         return found
+
+
+def _fetched_ahead(frame: FrameType | None) -> bool:
+    """Whether Accelerate goes through the loader: to know which batch is the last it fetches the next one before it."""
+    for _ in range(_NEAR):
+        if frame is None:
+            return False
+        if frame.f_globals.get("__name__") == "accelerate.data_loader":
+            return type(frame.f_locals.get("self")).__name__ == "DataLoaderShard"
+        frame = frame.f_back
+    return False
 
 
 def _has_state(value: Any, torch: Any) -> bool:
@@ -197,7 +218,7 @@ def save(recorder: Recorder, sight: Sight, rank: int, random_: dict[str, Any] | 
     content = {
         "schema": SCHEMA, "iteration": ended, "step": recorder.step + OFFSET["step"], "rank": rank, "world": world,
         "torch": str(torch.__version__), "objects": saved, "skipped": skipped, "random": random_,
-        "loader": sight.loader, "epoch": sight.epoch + OFFSET["epoch"], "fetched": sight.fetched,
+        "loader": sight.loader, "epoch": sight.epoch + OFFSET["epoch"], "fetched": sight.handed_on,
         "epoch_random": epoch_random, "generators": generators,
     }  # fmt: skip
     folder = os.path.join(recorder.settings.folder, FOLDER, f"iteration-{ended:08d}")

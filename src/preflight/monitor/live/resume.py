@@ -22,7 +22,7 @@ class Resumed:
         iteration: How many iterations had ended: the number of the next one.
         step: How many optimizer steps had been done.
         epoch: The epoch of the training loader that was going on; 0 where there was no loader.
-        fetched: How many of its batches had been fetched.
+        fetched: How many of its batches the training had had.
     """
 
     def __init__(self, saved: dict[str, Any]) -> None:
