@@ -18,7 +18,12 @@ from torch.nn.modules import module as hooks  # noqa: E402
 
 from preflight.monitor.collect.repeated import NAME  # noqa: E402
 from preflight.monitor.judging.engine import Engine  # noqa: E402
+from preflight.monitor.judging.examples import Examples  # noqa: E402
+from preflight.monitor.learn.crossrun import learn  # noqa: E402
+from preflight.monitor.learn.evidence import Observed  # noqa: E402
 from preflight.monitor.library_of import shipped  # noqa: E402
+from preflight.monitor.relation import relations  # noqa: E402
+from preflight.monitor.scope import scope_of  # noqa: E402
 
 pytestmark = pytest.mark.torch
 HEALTHY = Path(__file__).resolve().parents[3] / "benchmarks" / "monitor" / "healthy"
@@ -163,6 +168,31 @@ def test_the_parts_of_a_counted_pass_meet_no_hooks_and_one_that_raises_changes_n
     assert len(hooks._global_forward_hooks) == 0
     assert set(passes(kept)[1:-1]) == {2}
     assert not model._forward_hooks
+
+
+def test_what_is_learnt_of_a_whole_recording_holds_in_one_with_passes_left_out() -> None:
+    def evaluate(model: Any, x: Any) -> None:
+        model.eval()
+        rollout(model, x)
+        model.train()
+        for _ in range(PASSES):
+            model(x)
+
+    whole, thin = (list(train(evaluate, 14, repeats=most).windows()) for most in (0, 1))
+    kinds = {name: kind for name, kind in relations().items() if kind.learns}
+    for learnt_of, checked in ((whole, thin), (thin, whole)):
+        examples, seen = Examples(kinds.values()), Observed()
+        for window in learnt_of:
+            for number, judged, where in examples.see(window):
+                for example in judged:
+                    seen.see(list(kinds)[number], example, where.iteration, scope_of(where))
+        learnt = learn([seen], kinds).invariants
+        assert "passes-alike" in {one.relation for one in learnt}
+        engine = Engine(learnt)
+        for window in checked:
+            engine.see(window)
+        engine.finish()
+        assert [one.message for one in engine.violations()] == []
 
 
 @pytest.mark.slow

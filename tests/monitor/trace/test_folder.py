@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from preflight.errors import TraceError
+from preflight.monitor.collect.columns import REPEATED
 from preflight.monitor.collect.encode import block, payload
 from preflight.monitor.collect.writer import Writer
 from preflight.monitor.trace.folder import TraceFolder
@@ -269,6 +270,19 @@ def test_what_the_recorder_says_of_itself_is_handed_on(folder: Path) -> None:
         ("trouble", "rank 0, iteration 4: writer: rows dropped: 5 call"),
         ("thinned", "rank 0 recorded tensor in 1 of 4 iterations from iteration 5 on: above the budget"),
         ("thinned", "rank 0 recorded tensor in every iteration again from iteration 9 on: above the budget"),
+    ]
+
+
+def test_of_repeated_passes_it_is_said_how_many_are_told(folder: Path) -> None:
+    rows = [("begin", begin())]
+    rows += [
+        row("thinned", q=number, i=5 * number, what=REPEATED, every=most, reason="budget")
+        for number, most in enumerate((4, 0), 1)
+    ]
+    write(folder, "rank-00000.7.trace", [*rows, ("end", end(9))])
+    assert _said(folder) == [
+        ("thinned", "rank 0 recorded repeated passes for the first 4 of one place from iteration 5 on: budget"),
+        ("thinned", "rank 0 recorded repeated passes one by one again from iteration 10 on: budget"),
     ]
 
 
