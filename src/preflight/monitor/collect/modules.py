@@ -140,15 +140,19 @@ class Forwards:
         if part is None:
             return False
         began = clock()
-        frame = user_frame(sys._getframe(2))
-        stack = recorder.thread.stack
-        at = (frame.f_code, frame.f_lineno) if frame is not None else None
-        context = recorder.context()
-        place = (id(module), module.training, context, at, stack[-1] if stack else -1, len(args))
-        left = self.repeated.leaves_out(part.name, place, context.startswith("grad"))
-        if left:
-            opened.append((part.module, context, part.inside))
-            self.aside.step(module)
+        left = False
+        try:
+            frame = user_frame(sys._getframe(2))
+            stack = recorder.thread.stack
+            at = (frame.f_code, frame.f_lineno) if frame is not None else None
+            context = recorder.context()
+            place = (id(module), module.training, context, at, stack[-1] if stack else -1, len(args))
+            left = self.repeated.leaves_out(part.name, place, context.startswith("grad"))
+            if left:
+                opened.append((part.module, context, part.inside))
+                self.aside.step(module)
+        except Exception as error:
+            recorder.trouble("forward", error)
         recorder.spent += clock() - began
         return left
 
