@@ -17,10 +17,10 @@ _LOCAL = re.compile(r"(?:^|[^a-z])local[._-]?rank[._-]?(\d{1,3})(?!\d)", re.IGNO
 _CARD = re.compile(r"(?:^|[^a-z])(?:gpu[._-]?(0?\d|1[0-5])|cuda[:._-]?(\d)(?!\.\d))(?!\d)", re.IGNORECASE)
 """A card of a machine, as files of its worker are named; ``cuda121`` and ``cuda-12.4`` are versions."""
 _GPU_HOST = re.compile(
-    r"(?:^|/)(gpu(?:[a-z]{1,2}[._-]?\d+|[._-]?0\d{2,4}|[._-]?[1-9]\d{2,3}|0\d|[._-]?(?:1[6-9]|[2-9]\d)))(?=$|[/._])",
+    r"(?:^|/)(gpu(?:[a-h][._-]?\d+|[._-]?0\d{2,4}|0\d|[._-]?(?!(?:128|256|512|1024|2048|4096|8192)(?!\d))[1-9]\d{2,3}))(?=$|[/._])",
     re.IGNORECASE,
 )
-"""A machine with cards, as clusters call it: ``gpu031``, ``gpua007``, ``gpu-104``; no machine has so many cards."""
+"""A machine with cards, as clusters call it: ``gpu031``, ``gpua007``, ``gpu-104``; a power of two is as likely how many there are."""
 _PADDLE = re.compile(r"(?:^|/)workerlog\.(\d{1,3})$")
 """As Paddle's launcher names the files of its workers, by their place on the node."""
 _OTHER_RANK = re.compile(r"(?:local|node|machine)[._-]?rank", re.IGNORECASE)
