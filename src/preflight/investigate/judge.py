@@ -141,7 +141,7 @@ def _judge_one(case: Case) -> Judged:
     failing = without_ignored(case, failing, ended=progress.ended)
     failing = without_passed_over(case, without_passed_warnings(case, failing))
     failing = without_words_beside_the_end(case, failing, ended=progress.ended)
-    alone = without_words_of_nodes(case, failing, ended=progress.ended)
+    alone = without_words_of_nodes(case, failing, ended=progress.ended, slower=slow(shown) is not None)
     recovered += [event for event in failing if not alone]
     failing = alone
     failing = without_repeated(case, without_what_is_behind(case, failing), recovered)

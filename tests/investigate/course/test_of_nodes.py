@@ -44,3 +44,10 @@ def test_where_a_rank_was_left_behind_or_nobody_says_that_it_is_done_the_kernel_
     tmp_path: Path, how: dict
 ) -> None:  # type: ignore[type-arg]
     assert judged(tmp_path, KERNEL[-1], **how).category == "oom"
+
+
+@pytest.mark.parametrize(("kernel", "category"), [(KERNEL[0], "none"), (KERNEL[3].replace(" 43,", " 79,"), "hardware")])
+def test_what_a_card_or_a_processor_survives_is_no_failure_of_a_run_that_goes_on(
+    tmp_path: Path, kernel: str, category: str
+) -> None:
+    assert judged(tmp_path, kernel, done=False).category == category

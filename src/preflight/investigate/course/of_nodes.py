@@ -10,14 +10,24 @@ _KILLS = ("oom-kill", "segfault")
 """What ends a process: where it is one of the run's, the run did not come to its end with it."""
 
 
-def without_words_of_nodes(case: Case, failing: list[Event], *, ended: bool) -> list[Event]:
-    """Return nothing where the run says that it is done, all who tell steps told the last one, and only logs of nodes tell of trouble.
+def without_words_of_nodes(case: Case, failing: list[Event], *, ended: bool, slower: bool) -> list[Event]:
+    """Return nothing where only logs of nodes tell of trouble, and it ended nothing; where steps became slower, it may be why.
 
-    A kernel counts the seconds since its start, and what it says may be days old, or of another job: times do not tell.
+    Either the run says that it is done, and all who tell steps told the last one: a kernel counts the seconds since its start, and
+    what it says may be days old, or of another job. Or steps are told, and a device and its job survive what is told.
     """
-    if not ended or not failing or any(ending.code for ending in case.endings) or not _all_came_to_the_last_step(case):
+    if not failing or slower or any(ending.code for ending in case.endings):
         return failing
-    return [] if all(_of_a_node_alone(case, event) for event in failing) else failing
+    if ended and _all_came_to_the_last_step(case):
+        return [] if all(_of_a_node_alone(case, event) for event in failing) else failing
+    passing = bool(case.steps) and all(_passes(case, event) for event in failing)
+    return [] if passing else failing
+
+
+def _passes(case: Case, event: Event) -> bool:
+    """Return whether an event is what a machine says of itself, and is survived."""
+    told = event.node_event or case.of_nodes.get(event.place)
+    return told is not None and not told.fatal and told.kind not in _KILLS and _of_a_node_alone(case, event)
 
 
 def _of_a_node_alone(case: Case, event: Event) -> bool:
