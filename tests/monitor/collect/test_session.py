@@ -245,7 +245,7 @@ def test_calls_of_torch_are_seen_when_asked_for_and_change_nothing() -> None:
 def test_only_what_is_needed_is_recorded() -> None:
     with recorded(needs=("step", "zero_grad")) as kept:
         train(3)
-    assert set(kept.rows) <= {"begin", "call", "variable", "iteration", "memory", "scalar", "end"}
+    assert set(kept.rows) <= {"begin", "call", "variable", "iteration", "memory", "scalar", "settings", "end"}
     assert not kept.calls("module")
     assert len(kept.calls("step")) == 3
 
