@@ -14,7 +14,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hypothesis
 import pytest
+
+# How long a machine takes to draw or to run an example says nothing of what is tested.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 REQUIRED = tuple(name for name in os.environ.get("PREFLIGHT_REQUIRE", "").split(",") if name)
 """Markers whose tests have to run: a skipped one, or none at all, fails the run. Set in continuous integration."""
