@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib.util
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -69,6 +71,76 @@ def test_numbers_that_are_no_settings_are_left_out() -> None:
     args = SimpleNamespace(large=1e30, undefined=float("nan"), fine=2, word="x" * 100)
     assert inner()[0] == {"fine": 2}
     assert args.fine == 2
+
+
+def test_nothing_that_may_be_secret_is_told() -> None:
+    key = "a0B1" * 5
+    args = argparse.Namespace(
+        **{"tokens": ["one", "two"], "auth": {"name": "three", "word": "four"}, "db_pass": "five", "passphrase": "six"},
+        **{
+            "where": "scheme://name:seven@host",
+            "plain": f"{key}{key}",
+            "short": key,
+            "words": "eight nine",
+            "pin_key": 1234,
+        },
+        **{
+            "tokenizer": {"dropout": 0.1},
+            "key_scale": 0.5,
+            "auth_on": True,
+            "optim": "adamw_torch",
+            "net": "vit_b_16_224",
+        },
+    )
+    assert inner()[0] == {
+        **{"tokenizer.dropout": 0.1, "key_scale": 0.5, "auth_on": True, "optim": "adamw_torch", "net": "vit_b_16_224"}
+    }
+    assert args.short == key
+    assert dict(_written(compile("token = 1234\nweight = 2\n", "train.py", "exec"))) == {"weight": 2}
+
+
+def test_a_module_that_is_loaded_when_it_is_asked_stays_unloaded(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text("raise AssertionError\n")
+    found = importlib.util.spec_from_file_location("late", tmp_path / "late.py")
+    assert found is not None
+    assert found.loader is not None
+    found.loader = importlib.util.LazyLoader(found.loader)
+    config = importlib.util.module_from_spec(found)
+    found.loader.exec_module(config)
+    inner()
+    assert type(config) is not type(sys)
+
+
+def test_a_class_made_by_one_of_its_own_is_not_asked_and_slots_are_read() -> None:
+    class Made(type):
+        def __getattribute__(cls, name: str) -> Any:
+            raise AssertionError(name)
+
+    class Odd(metaclass=Made):
+        pass
+
+    @dataclasses.dataclass(slots=True)
+    class Slotted:
+        weight: float = 0.5
+
+    config, settings = Odd(), Slotted()
+    assert inner()[0] == {"weight": 0.5}
+    assert settings.weight == 0.5
+    assert type(config) is Odd
+
+
+def test_of_a_large_table_only_the_first_entries_are_looked_at() -> None:
+    params = {f"entry {number}": object() for number in range(300_000)}
+    config = {"table": params}
+    began = time.process_time()
+    assert inner()[0] == {}
+    assert time.process_time() - began < 0.1
+    assert config["table"] is params
+
+
+def test_constants_of_a_long_text_are_found_beyond_what_one_byte_counts() -> None:
+    text = "\n".join(f"name{number} = {number + 1000}" for number in range(600))
+    assert dict(_written(compile(text, "train.py", "exec"))) == {f"name{n}": n + 1000 for n in range(600)}
 
 
 def test_what_the_text_of_a_file_gives_a_value_once_is_a_constant() -> None:

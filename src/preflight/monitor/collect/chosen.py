@@ -4,15 +4,20 @@ A command line tells only what somebody typed. What an option is that nobody gav
 stands at the top of a script, decides over a training as much: with it a reader can tell a setting that was changed from a
 number that slipped in.
 Read are, where the training is called from, namespaces of ``argparse``, data classes, and whatever is held under a name by
-which settings usually go; of these the plain values, without asking the objects anything. Words that may be secret are left out.
+which settings usually go; of these the plain values, without asking the objects anything.
+What may be secret is left out: whatever stands under a name that secrets have, but for fractions and switches, and what does
+not look like a word that somebody chose among a few, as addresses and keys do not.
 """
 
 from __future__ import annotations
 
-import dis
+import contextlib
+import re
 import sys
 from collections.abc import Iterator
-from types import CodeType, FrameType, ModuleType
+from itertools import islice
+from opcode import opmap
+from types import CodeType, FrameType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from .naming import user_frames
@@ -22,12 +27,18 @@ _NAMES = frozenset(
     "arg args argument arguments opt opts option options cfg conf config configuration configs flag flags hparams hp hps "
     "hyperparameters hyperparams hyper param params parameters setting settings train_config training_args train_args".split()
 )
-_SECRET = ("key", "token", "secret", "password", "passwd", "credential", "auth")
+_SECRET = tuple(
+    "key token secret pass pwd credential auth cookie bearer private login user mail api url uri dsn hook jwt salt sas".split()
+)
 _MOST = 400
-_MOST_WORD = 40
+_CHOICE = re.compile(r"[\w.+-]{1,30}", re.ASCII)
+_OF_CHANCE = re.compile(r"(?=[a-zA-Z]*\d)[a-zA-Z\d]{16}")
+"""Letters with digits among them, too long for a word: a key, or what a hash gave."""
 _MOST_LISTED = 8
 _DEEP = 3
 _LARGEST = 10**15
+_STORES = (opmap["STORE_NAME"], opmap["STORE_GLOBAL"])
+_CONSTANT, _SMALL, _EXTENDED = opmap["LOAD_CONST"], opmap.get("LOAD_SMALL_INT", -1), opmap["EXTENDED_ARG"]
 
 
 class Chosen:
@@ -78,7 +89,7 @@ def seen(frame: FrameType | None) -> tuple[dict[str, Any], dict[str, Any]]:
                     held.add(id(value))
                     _take(inside, "", options, _DEEP)
         if here.f_code.co_name == "<module>":
-            constants.update(_written(here.f_code))
+            constants.update(islice(_written(here.f_code), _MOST))
     return options, constants
 
 
@@ -90,25 +101,42 @@ def _inside(value: Any, named: bool) -> dict[Any, Any] | None:
     """What something holds by name, where it is settings; None where it is none."""
     kind = type(value)
     if is_a(value, dict):
-        return dict(dict.items(value)) if named else None
-    if is_a(value, (ModuleType, type)):
-        return dict(type.__getattribute__(value, "__dict__") if is_a(value, type) else vars(value)) if named else None
+        return dict(islice(dict.items(value), _MOST)) if named else None
+    if is_a(value, (ModuleType, type)):  # a module may be one that is loaded when it is asked for something
+        return dict(_own(value) if is_a(value, type) else attributes_of(value)) if named else None
     argparse = sys.modules.get("argparse")
     parsed = argparse is not None and issubclass(kind, argparse.Namespace)
-    if not (named or parsed or any("__dataclass_fields__" in vars(one) for one in kind.__mro__)):
+    line = type.__getattribute__(kind, "__mro__")
+    if not (named or parsed or any("__dataclass_fields__" in _own(one) for one in line)):
         return None
-    if kind.__module__.partition(".")[0] == "torch":
+    if str(type.__getattribute__(kind, "__module__")).partition(".")[0] == "torch":
         return None  # what is called opt may be an optimizer
-    held = attributes_of(value)
+    held = attributes_of(value) or _in_slots(value, line)
     if "_modules" in held:
         return None  # a model
     nodes = held.get("_content", held.get("_fields"))  # of OmegaConf and of ml_collections
     return nodes if is_a(nodes, dict) else held
 
 
+def _own(kind: Any) -> Any:
+    """What a class itself holds by name, without asking the class that it is made by."""
+    return type.__getattribute__(kind, "__dict__")
+
+
+def _in_slots(value: Any, line: tuple[Any, ...]) -> dict[str, Any]:
+    """What an object holds by name that has slots in place of a dictionary."""
+    found: dict[str, Any] = {}
+    for kind in reversed(line):
+        for name, slot in _own(kind).items():
+            if type(slot) is MemberDescriptorType and slot.__objclass__ is kind:
+                with contextlib.suppress(AttributeError):  # nothing was put there yet
+                    found[name] = slot.__get__(value)
+    return found
+
+
 def _take(inside: dict[Any, Any], before: str, found: dict[str, Any], deep: int) -> None:
-    """Add the plain values to what was found, those of parts under the names of both."""
-    for name, value in list(inside.items()):
+    """Add the plain values to what was found, those of parts under the names of both; of a large table only the first ones."""
+    for name, value in list(islice(inside.items(), _MOST)):
         if len(found) >= _MOST:
             return
         if type(name) is not str or name.startswith("_"):
@@ -116,7 +144,7 @@ def _take(inside: dict[Any, Any], before: str, found: dict[str, Any], deep: int)
         if (node := attributes_of(value).get("_val", value)) is not value and _is_plain(node):
             value = node
         if _is_plain(value):
-            if not any(word in name.lower() for word in _SECRET):
+            if not _may_be_secret(before + name, value):
                 found.setdefault(before + name, value)
         elif type(value) in (list, tuple) and len(value) <= _MOST_LISTED and deep:
             _take({str(place): one for place, one in enumerate(value)}, f"{before}{name}.", found, 0)
@@ -134,18 +162,37 @@ def _written(code: CodeType) -> Iterator[tuple[str, Any]]:
     """The names that the text of a file gives a plain value, and none else, outside of its functions."""
     given: dict[str, list[Any]] = {}
     before: Any = None
-    for step in dis.get_instructions(code):
-        if step.opname in ("STORE_NAME", "STORE_GLOBAL"):
-            plain = before is not None and before.opname in ("LOAD_CONST", "LOAD_SMALL_INT")
-            given.setdefault(str(step.argval), []).append(before.argval if plain else None)
-        before = step
+    for operation, argument in _steps(code.co_code):
+        if operation in _STORES:
+            given.setdefault(code.co_names[argument], []).append(before)
+        small = operation == _SMALL
+        before = argument if small else code.co_consts[argument] if operation == _CONSTANT else None
     for name, values in given.items():
-        if len(values) == 1 and not name.startswith("__") and _is_plain(values[0]) and not isinstance(values[0], str):
+        plain = len(values) == 1 and _is_plain(values[0]) and not isinstance(values[0], str)
+        if plain and not name.startswith("__") and not _may_be_secret(name, values[0]):
             yield name, values[0]
+
+
+def _steps(code: bytes) -> Iterator[tuple[int, int]]:
+    """The operations of code with their arguments; read by hand, since the library makes an object of each."""
+    high = 0
+    for operation, low in zip(code[::2], code[1::2], strict=True):
+        if operation == _EXTENDED:
+            high = (high | low) << 8
+        else:
+            yield operation, high | low
+            high = 0
+
+
+def _may_be_secret(name: str, value: Any) -> bool:
+    if type(value) in (float, bool):
+        return False
+    word = isinstance(value, str) and (_CHOICE.fullmatch(value) is None or _OF_CHANCE.search(value) is not None)
+    return word or any(part in name.lower() for part in _SECRET)
 
 
 def _is_plain(value: Any) -> bool:
     kind = type(value)
     if kind is float or kind is int:
         return bool(abs(value) < _LARGEST)  # neither infinite nor no number
-    return kind is bool or (kind is str and len(value) <= _MOST_WORD)
+    return kind is bool or kind is str
