@@ -129,6 +129,23 @@ def test_a_class_made_by_one_of_its_own_is_not_asked_and_slots_are_read() -> Non
     assert type(config) is Odd
 
 
+def test_what_an_object_was_set_to_comes_before_what_its_class_begins_with() -> None:
+    class Config:
+        weight = 0.5
+        clip = 1.0
+
+    @dataclasses.dataclass
+    class Settings:
+        rate: float = 0.1
+
+    cfg = Config()
+    cfg.clip = 0.0
+    names = {"config": Config, "settings": Settings}
+    config, settings = names.values()
+    assert inner()[0] == {"clip": 0.0, "weight": 0.5}
+    assert (config, settings, cfg.clip) == (Config, Settings, 0.0)
+
+
 def test_of_a_large_table_only_the_first_entries_are_looked_at() -> None:
     params = {f"entry {number}": object() for number in range(300_000)}
     config = {"table": params}

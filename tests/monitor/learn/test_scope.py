@@ -224,6 +224,8 @@ def test_a_run_in_which_an_option_turned_a_habit_off_is_not_held_to_it() -> None
         ("train.py --huber --verbose --device cpu", {"huber": True, "verbose": True, "device": "cpu"}, ("huber on",)),
         ("train.py", {"huber": False, "norm": "group", "optimizer": "sgd", "q": True}, ("norm group",)),
         ("train.py --huber --use-tqdm", {}, ("huber on",)),
+        ("train.py", {"aux": 0.0, "dropout": 0.0, "momentum": 0, "workers": 0, "clip": 0.0}, ("aux zero",)),
+        ("train.py --aux 0.5 --smoothing 0", {"aux": 0.5, "smoothing": 0.0}, ("smoothing zero",)),
     ],
 )
 def test_an_option_that_nobody_gave_is_what_it_is_by_default(
@@ -248,6 +250,11 @@ def test_a_run_whose_options_are_named_is_held_to_what_was_learnt_with_the_same_
 def test_an_option_matters_to_those_who_can_see_what_it_turns_on() -> None:
     assert matters("clip on", {"clip_grad_norm", "step"})
     assert not matters("grad-clip off", {"flow", "backward"})
+    assert not matters("max-clip-norm on", {"flow", "backward"})
+    assert matters("clip-vloss on", {"flow", "backward"})
+    assert matters("aux zero", {"flow", "backward"})
+    assert not matters("aux zero", {"clip_grad_norm", "step"})
+    assert matters("tie on", {"step", "backward"})
     assert matters("precision bf16", {"flow", "backward"})
     assert matters("huber on", {"flow", "backward"})
     assert not matters("huber on", {"fetch", "backward"})

@@ -74,6 +74,7 @@ def seen(frame: FrameType | None) -> tuple[dict[str, Any], dict[str, Any]]:
     options: dict[str, Any] = {}
     constants: dict[str, Any] = {}
     held: set[int] = set()
+    made: list[dict[Any, Any]] = []
     files: set[int] = set()
     for here in user_frames(frame):
         own = variables(here)
@@ -87,9 +88,14 @@ def seen(frame: FrameType | None) -> tuple[dict[str, Any], dict[str, Any]]:
                 inside = _inside(value, _named(name))
                 if inside is not None and id(value) not in held:
                     held.add(id(value))
-                    _take(inside, "", options, _DEEP)
+                    if is_a(value, type):
+                        made.append(inside)  # what its objects were set to comes before what they begin with
+                    else:
+                        _take(inside, "", options, _DEEP)
         if here.f_code.co_name == "<module>":
             constants.update(islice(_written(here.f_code), _MOST))
+    for inside in made:
+        _take(inside, "", options, _DEEP)
     return options, constants
 
 
@@ -103,7 +109,8 @@ def _inside(value: Any, named: bool) -> dict[Any, Any] | None:
     if is_a(value, dict):
         return dict(islice(dict.items(value), _MOST)) if named else None
     if is_a(value, (ModuleType, type)):  # a module may be one that is loaded when it is asked for something
-        return dict(_own(value) if is_a(value, type) else attributes_of(value)) if named else None
+        inside = _own(value) if is_a(value, type) else attributes_of(value)
+        return dict(inside) if named and "__dataclass_fields__" not in inside else None
     argparse = sys.modules.get("argparse")
     parsed = argparse is not None and issubclass(kind, argparse.Namespace)
     line = type.__getattribute__(kind, "__mro__")

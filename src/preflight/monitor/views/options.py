@@ -13,7 +13,7 @@ from typing import Any
 from preflight.monitor.window import Run, Window
 
 _HABITS = tuple(
-    "amp augment autocast bf16 clip dtype ema fp16 freeze half lora loss precision sched shuffle warmup".split()
+    "amp augment autocast bf16 clip dtype ema fp16 freeze half lora loss precision sched share shuffle tie tying warmup".split()
 )
 """What the names of options hold that decide over habits rather than over sizes."""
 _ADVANCES = frozenset({"scheduler.step", "scheduler.new"})
@@ -40,6 +40,11 @@ _SIZES = tuple(
     "port rank sample save sync token vocab warmup width world".split()
 )
 """The same for whole numbers that nobody typed, of which there are many."""
+_NO_TERMS = tuple("betas bias decay drop eps index lr max min momentum offset pad rate start time total wd".split())
+"""What the names of numbers hold that leave no term out where they are zero."""
+_OF_GRADIENTS = frozenset("clip gradient gradients grad grads norm max value val by on off".split())
+ZERO = "zero"
+"""What is told of a number that may be the weight of a term."""
 _OFF = frozenset("0 false no none off".split())
 _OPTION = re.compile(r"(?P<name>-*[a-zA-Z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
 _LEAST_LETTERS = 3
@@ -54,7 +59,7 @@ def options_of(argv: Sequence[str], known: Mapping[str, Any] | None = None) -> t
     Args:
         argv: The command line.
         known: What options came to be, by their names, where that was recorded: of these only what is on is told, since one
-            that is off is the same as none.
+            that is off is the same as none, and of a number that may be the weight of a term that it is zero.
     """
     found = dict(_typed(argv))
     for name, value in (known or {}).items():
@@ -65,6 +70,8 @@ def options_of(argv: Sequence[str], known: Mapping[str, Any] | None = None) -> t
             chosen = _chosen(word)
             if chosen == "on" or (chosen != "off" and _WORD.fullmatch(chosen)):
                 found[told] = chosen
+        if type(value) in (int, float) and value == 0 and _may_weigh(told):
+            found[told] = ZERO
     return tuple(f"{name} {value}" for name, value in sorted(found.items()))
 
 
@@ -93,6 +100,11 @@ def _may_decide(name: str) -> bool:
     return len(parts[-1]) > 1 and not any(part.startswith(_ASIDE) for part in parts)
 
 
+def _may_weigh(name: str) -> bool:
+    """Whether a number may be the weight of a term, which is not there where that is zero."""
+    return _may_decide(name) and not decides(name) and not any(part in name for part in (*_COUNTS, *_SIZES, *_NO_TERMS))
+
+
 def matters(option: str, needs: Set[str]) -> bool:
     """Whether an option that decides over habits may change what somebody sees who looks at these calls and rows.
 
@@ -101,7 +113,11 @@ def matters(option: str, needs: Set[str]) -> bool:
         needs: What is looked at.
     """
     parts = re.split(r"[-. ]", option)
+    if parts[-1] == ZERO:
+        return not needs.isdisjoint(_COMPUTED)
     seen = [needed for part in parts for habit, needed in _SEEN_BY.items() if part.startswith(habit)]
+    if "clip" in parts and not _OF_GRADIENTS.issuperset(part for part in parts if part.isalpha()):
+        seen.append(_COMPUTED)  # of a ratio, of values or of what is drawn
     seen += [] if decides(option.partition(" ")[0]) else [_COMPUTED]
     return not seen or any(not needs.isdisjoint(needed) for needed in seen)
 
