@@ -172,7 +172,7 @@ class Variables(dict[int, Variable]):
         self.alike: dict[str, str | None] = {}
         self.scopes: dict[Any, str] = {}  # by what is looked at, see scope.py
         self.precision: str | None = None
-        self.layers: str | None = None  # see depth.py
+        self.layers: tuple[str, int] | None = None  # see depth.py
 
     def __setitem__(self, ident: int, variable: Variable) -> None:
         super().__setitem__(ident, variable)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from preflight.monitor.scope import processes_of, torch_of
-from preflight.monitor.views.depth import crosses_blocks, layers_of
+from preflight.monitor.views.depth import blocks_for, graph_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Window
@@ -24,9 +24,9 @@ class Flows:
         self._places: dict[str, int] = {}
         self._looks: dict[str, int] = {}
         self._said: dict[str, int] = {}
-        self._crossing: set[str] = (
-            set()
-        )  # places in whose graphs what stands where depends on how many blocks there are
+        self._blocks: dict[
+            str, float
+        ] = {}  # how many of them the graph of a place must be of, to be that of any number
 
     def due(self, window: Window, take: Callable[[str, Mapping[str, Any], bool], None]) -> Iterator[tuple[int, Call]]:
         """Yield the places of which something is to be said in this window: a step was made of a pass from there.
@@ -54,7 +54,7 @@ class Flows:
     def context(self, call: Call, window: Window) -> dict[str, Any]:
         """What decides beside the program itself how a graph looks: the depth of the model and the surroundings."""
         return {
-            "layers": layers_of(window.run, (call.place or "") in self._crossing),
+            "layers": graph_of(window.run, self._blocks.get(call.place or "", 0)),
             "processes": processes_of(window),
             "torch": torch_of(window),
         }
@@ -66,8 +66,8 @@ class Flows:
             return
         looks = self._looks[place] = self._looks.get(place, 0) + 1
         if told["flow"]:
-            if any(crosses_blocks(at, edge) for at, edges in told["flow"].items() for edge in edges):
-                self._crossing.add(place)
+            least = max((blocks_for(at, edge) for at, edges in told["flow"].items() for edge in edges), default=0)
+            self._blocks[place] = max(self._blocks.get(place, 0), least)
             take(place, told, looks == 1)
 
     def _of_step(self, passes: Sequence[Call]) -> Iterator[tuple[int, Call]]:

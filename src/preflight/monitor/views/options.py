@@ -40,7 +40,9 @@ _SIZES = tuple(
     "port rank sample save sync token vocab warmup width world".split()
 )
 """The same for whole numbers that nobody typed, of which there are many."""
-_NO_TERMS = tuple("betas bias decay drop eps index lr max min momentum offset pad rate start time total wd".split())
+_NO_TERMS = tuple(
+    "b1 b2 beta1 beta2 betas bias decay drop eps index lr max min momentum offset pad rate start time total wd".split()
+)
 """What the names of numbers hold that leave no term out where they are zero."""
 _OF_GRADIENTS = frozenset("clip gradient gradients grad grads norm max value val by on off".split())
 ZERO = "zero"
