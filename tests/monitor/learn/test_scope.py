@@ -253,6 +253,7 @@ def test_an_option_matters_to_those_who_can_see_what_it_turns_on() -> None:
     assert not matters("max-clip-norm on", {"flow", "backward"})
     assert matters("clip-vloss on", {"flow", "backward"})
     assert matters("aux zero", {"flow", "backward"})
+    assert matters("penalty zero", {"autograd.grad", "step"})
     assert not matters("aux zero", {"clip_grad_norm", "step"})
     assert matters("tie on", {"step", "backward"})
     assert matters("precision bf16", {"flow", "backward"})

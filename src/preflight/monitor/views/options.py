@@ -27,6 +27,8 @@ _SEEN_BY: Mapping[str, Set[str]] = {
 """Of habits that only some relations can see, what these look at: others say the same with the option and without it."""
 _COMPUTED = frozenset({"flow", "scalar"})
 """What those look at who see how a loss is computed, which any other switch or word may decide over."""
+_OF_TERMS = _COMPUTED | {"autograd.grad"}
+"""What those look at who see whether a term is there: a penalty of gradients asks for these."""
 _ASIDE = tuple(
     "adam benchmark checkpoint compile cpu cuda data debug deterministic device dir download eval fast file folder fused gpu id jit "
     "log name opt out path pin plot print profile progress project quiet resume rmsprop root run save sgd tag test title track "
@@ -116,7 +118,7 @@ def matters(option: str, needs: Set[str]) -> bool:
     """
     parts = re.split(r"[-. ]", option)
     if parts[-1] == ZERO:
-        return not needs.isdisjoint(_COMPUTED)
+        return not needs.isdisjoint(_OF_TERMS)
     seen = [needed for part in parts for habit, needed in _SEEN_BY.items() if part.startswith(habit)]
     if "clip" in parts and not _OF_GRADIENTS.issuperset(part for part in parts if part.isalpha()):
         seen.append(_COMPUTED)  # of a ratio, of values or of what is drawn
