@@ -11,6 +11,7 @@ import msgspec
 
 from preflight.investigate.case.containers import without_stopped
 from preflight.investigate.case.handed_on import handed_on_in
+from preflight.investigate.case.numbering import given_twice
 from preflight.investigate.case.people import People
 from preflight.investigate.case.wrapped import without_passed
 from preflight.investigate.flight.votes import FlightEvidence
@@ -135,6 +136,11 @@ class Case:
         """The highest rank that any line tells to have come; -1 where none does."""
         came = (hit.fields.get("came") for hit in self.reading.hits)
         return max((max(one, default=-1) for one in came if isinstance(one, tuple)), default=-1)
+
+    @cached_property
+    def ranks_given_twice(self) -> bool:
+        """Whether two tasks, or two nodes, announce the same rank: asked of each line that warns of it, looked for once."""
+        return given_twice(self.reading.hits, self.signatures)
 
     def lines_behind(self, hit: Hit) -> int:
         """Return how many lines of its file stand behind a line."""

@@ -17,7 +17,6 @@ from preflight.investigate.case.chains import (
 )
 from preflight.investigate.case.handed_on import HANDS_ON, NAMES_ITS_RANK
 from preflight.investigate.case.launcher_tables import entries_of, of_entry, tables_of
-from preflight.investigate.case.numbering import proven
 from preflight.investigate.case.own_module import lacking_in, of_own_module
 from preflight.investigate.case.told import of_hit, of_node, of_raised, of_unknown, placed_of
 from preflight.investigate.case.unexplained import inside, said_of_raised, spans_of
@@ -127,7 +126,7 @@ def _tell_nothing(case: Case) -> set[tuple[str, Place]]:
 
 def _with_role(case: Case, told: Event, signature: Signature, broken: Set[Place]) -> Event:
     """Return an event with the role that it has by what stands around it."""
-    if proven(signature, case.reading.hits, case.signatures):
+    if signature.root_when == "ranks-given-twice" and case.ranks_given_twice:
         return msgspec.structs.replace(told, role="root")
     of_others = told.id == NAMES_ITS_RANK and told.rank is not None and told.rank not in told.accused
     if told.role == "root" and (told.place in broken or of_others):
@@ -138,11 +137,12 @@ def _with_role(case: Case, told: Event, signature: Signature, broken: Set[Place]
 def _handed_on_below(case: Case) -> set[Place]:
     """Return the lines of launchers and drivers that say no more than what a process of theirs says itself."""
     ends = {(ending.file or 0, ending.line or 0) for ending in case.reading.endings if ending.teller == "spawn"}
+    last: dict[int, int] = {}
+    for file, line in case.handed_on:
+        last[file] = max(line, last.get(file, line))
     # Where what a worker raised stands below it, what hands it on says no more.
     return ends | {
-        hit.place
-        for hit in case.reading.hits
-        if hit.signature in HANDS_ON and any(file == hit.file and line > hit.line for file, line in case.handed_on)
+        hit.place for hit in case.reading.hits if hit.signature in HANDS_ON and last.get(hit.file, hit.line) > hit.line
     }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
 
 from preflight.source.logs.prefixes import head_of
 from preflight.vocabulary.log import Hit, Place, Reading, Who
@@ -24,28 +26,40 @@ def handed_on_in(reading: Reading) -> dict[Place, Who]:
         for one in reading.raised
         if one.begins is not None and (one.hit.file, one.begins - 1) in told
     ]
-    said = [*reading.hits, *(one.hit for one in reading.raised), *(one.first for one in reading.unknown)]
-    for hit in reading.hits:
-        owner = _owner(hit)
-        if owner is None:
-            continue
+    owners = [(hit, owner) for hit in reading.hits if (owner := _owner(hit)) is not None]
+    if not spans and not owners:
+        return {}
+    said = _by_line([*reading.hits, *(one.hit for one in reading.raised), *(one.first for one in reading.unknown)])
+    for hit, owner in owners:
         below = (
             one.line
-            for one in said
-            if one.file == hit.file and one.who == hit.who and 0 < one.line - hit.line <= _FRAMES and _raises(one.text)
+            for one in _between(said, hit.file, hit.line + 1, hit.line + _FRAMES)
+            if one.who == hit.who and _raises(one.text)
         )
         last = min(below, default=hit.line)
         # What says whose it is, the process says that prints it.
         spans.append((hit.file, hit.line + (hit.signature == NAMES_ITS_RANK), last, owner))
-    if not spans:
-        return {}
-    places = [hit.place for hit in said]
-    return {
-        (file, line): who
-        for of, begin, end, who in spans
-        for file, line in places
-        if file == of and begin <= line <= end
-    }
+    return {one.place: who for of, begin, end, who in spans for one in _between(said, of, begin, end)}
+
+
+def _by_line(said: Iterable[Hit]) -> dict[int, list[Hit]]:
+    """Return lines by their file, in order: thousands of ranks say the same, and nobody looks through all for each."""
+    found: dict[int, list[Hit]] = {}
+    for one in said:
+        found.setdefault(one.file, []).append(one)
+    for lines in found.values():
+        lines.sort(key=_line)
+    return found
+
+
+def _between(said: Mapping[int, list[Hit]], file: int, begin: int, end: int) -> list[Hit]:
+    """Return what was said in a file from one line to another, both of them with it."""
+    lines = said.get(file, [])
+    return lines[bisect_left(lines, begin, key=_line) : bisect_right(lines, end, key=_line)]
+
+
+def _line(hit: Hit) -> int:
+    return hit.line
 
 
 def _raises(text: str) -> bool:

@@ -8,11 +8,6 @@ from preflight.vocabulary.log import Hit
 from preflight.vocabulary.signature import Signature
 
 
-def proven(signature: Signature, hits: Iterable[Hit], signatures: Mapping[str, Signature]) -> bool:
-    """Return whether what a word of caution warns of has happened (its ``root_when``)."""
-    return signature.root_when == "ranks-given-twice" and given_twice(hits, signatures)
-
-
 def given_twice(hits: Iterable[Hit], signatures: Mapping[str, Signature]) -> bool:
     """Return whether two tasks, or two nodes, announce the same rank."""
     writers: dict[int, int | str] = {}

@@ -51,7 +51,15 @@ class People:
         self.world = reading.world_size
         if self.world is None and (self.seen or workers):
             self.world = max(max(self.seen, default=-1) + 1, workers)
+        # From here on nobody moves: thousands of ranks are not looked through for each node.
+        self._on_node = self._by_node()
         self._learn_cards(reading)
+
+    def _by_node(self) -> dict[str, tuple[int, ...]]:
+        found: dict[str, list[int]] = {}
+        for rank in sorted(self.node_of):
+            found.setdefault(self.node_of[rank], []).append(rank)
+        return {node: tuple(ranks) for node, ranks in found.items()}
 
     def _learn(self, who: Who) -> None:
         if who.node is not None:
@@ -279,7 +287,7 @@ class People:
 
     def of_node(self, node: str) -> tuple[int, ...]:
         """Return the ranks of a node."""
-        return tuple(sorted(rank for rank, name in self.node_of.items() if name == node))
+        return self._on_node.get(node, ())
 
     def unplaced(self) -> frozenset[tuple[str, int]]:
         """Return the places on nodes that speak and of which nothing tells the rank."""
