@@ -68,7 +68,7 @@ def test_events_of_many_ranks_are_found_in_time_that_grows_with_them(
             (folder / f"rank{rank}.log").write_text(said(rank))
         reading = read_logs([folder], every_signature)
         assert len({one.hit.file for one in reading.raised} | {one.file for one in reading.hits}) >= ranks
-        counts.append(lines_run(lambda of=reading: events_of(Case(of, table))))  # type: ignore[misc]
+        counts.append(lines_run(lambda of=reading: events_of(Case(of, table))))
     assert counts[1] <= LINEAR * counts[0]
 
 
@@ -81,7 +81,7 @@ def test_whether_ranks_were_given_twice_is_looked_for_once(every_signature: tupl
             Hit(signature=warns.id, file=0, line=rank, offset=0, text="", who=Who(rank)) for rank in range(ranks)
         )
         reading = Reading(hits=hits)
-        counts.append(lines_run(lambda of=reading: events_of(Case(of, table))))  # type: ignore[misc]
+        counts.append(lines_run(lambda of=reading: events_of(Case(of, table))))
     assert counts[1] <= LINEAR * counts[0]
 
 
