@@ -166,11 +166,8 @@ def _agent(scene: Scene, told: Sequence[Event]) -> Iterator[Vote]:
         for one in reading.files
         if one.kind == "text" and one.who.node is not None and one.who.rank is None and one.who.local_rank is None
     }
-    speaking = {
-        node
-        for node, file in agents.items()
-        if any(event.hit.file == file and event.role != "root" for event in scene.failing)
-    }
+    complaining = {event.hit.file for event in scene.failing if event.role != "root"}
+    speaking = {node for node, file in agents.items() if file in complaining}
     gone = [event for event in told if event.node in agents and event.rank is None]
     quiet = [node for node in agents if node not in speaking and people.of_node(node)]
     if gone and len(agents) > 1 and len(quiet) == 1 and len(speaking) == len(agents) - 1:
