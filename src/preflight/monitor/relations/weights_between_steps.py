@@ -27,7 +27,8 @@ class WeightsBetweenSteps(Relation):
     a write through an alias, an edit that was meant for a copy. Single numbers (a learned temperature) may be clamped.
     Where two tensors and more change by a hundredth at once, a layer was made anew, or dead units were.
     A change that only makes a parameter smaller may be the first of a constraint that begins to hold, and is reported
-    when the next gap is quiet again.
+    when the next gap is quiet again. Where a single quiet gap was missing before a change, as where recording is thinned
+    after five iterations, as many must follow it instead, and it is reported then.
     """
 
     name = "weights-between-steps"
@@ -40,7 +41,7 @@ class WeightsBetweenSteps(Relation):
     def __init__(self) -> None:
         self._quiet: dict[int, int] = {}
         self._hand: set[int] = set()
-        self._suspected: dict[int, tuple[str, ...]] = {}
+        self._suspected: dict[int, tuple[tuple[str, ...], int, int]] = {}  # names, the next step, what quiet it needs
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
@@ -57,8 +58,11 @@ class WeightsBetweenSteps(Relation):
         index = step.optimizer
         if not changed:
             self._quiet[index] = self._quiet.get(index, 0) + 1
-            names = self._suspected.pop(index, ())
-            yield self._example(step, names, window)
+            if index in self._suspected and self._quiet[index] >= self._suspected[index][2]:
+                names, then, _ = self._suspected.pop(index)
+                yield self._example(step, names, window, then)
+            else:
+                yield self._example(step, (), window)
             return
         variables = window.run.variables
         large = [one for one in changed if one in variables and variables[one].numel > 1 and variables[one].trainable]
@@ -67,7 +71,8 @@ class WeightsBetweenSteps(Relation):
         )
         marked = [one for one in large if _share(known[one][0], now[one][0]) >= _MARKED]
         explained = explained or (len(changed) > 1 and bool(marked))
-        if explained or self._quiet.get(index, 0) < _QUIET or len(changed) > max(1, _FEW * len(now)) or not large:
+        quiet = self._quiet.get(index, 0)
+        if explained or quiet < _QUIET - 1 or len(changed) > max(1, _FEW * len(now)) or not large:
             self._suspected.pop(index, None)
             if not explained and large:
                 self._hand.add(index)
@@ -78,24 +83,23 @@ class WeightsBetweenSteps(Relation):
             return
         self._quiet[index] = 0
         names = tuple(window.run.name(ident) for ident in large)
-        if all((now[ident][0] or 0.0) <= (known[ident][0] or 0.0) for ident in large):
-            self._suspected[index] = names
+        if quiet < _QUIET or all((now[ident][0] or 0.0) <= (known[ident][0] or 0.0) for ident in large):
+            self._suspected[index] = names, step.call.s, 1 if quiet >= _QUIET else _QUIET
         else:
             yield self._example(step, names, window)
 
     @staticmethod
-    def _example(step: Step, names: tuple[str, ...], window: Window) -> Example:
+    def _example(step: Step, names: tuple[str, ...], window: Window, then: int | None = None) -> Example:
+        when = f"before step {then}" if then is not None else "between two steps"
         return Example(
             (),
             not names,
             {"optimizer": step.kind},
             variables=names,
             expected="the values that the step before left",
-            seen=f"{len(names)} parameter{'s were' if len(names) > 1 else ' was'} changed between two steps"
-            if names
-            else None,
+            seen=f"{len(names)} parameter{'s were' if len(names) > 1 else ' was'} changed {when}" if names else None,
             call=step.call,
-            detail="Parameters were changed between two steps by something other than an optimizer" if names else "",
+            detail=f"Parameters were changed {when} by something other than an optimizer" if names else "",
         )
 
     @classmethod
@@ -105,11 +109,14 @@ class WeightsBetweenSteps(Relation):
         yield _written([0.0] * 3 + [0.1] * 6)
         yield _written([0.0] * 6 + [0.1, 0.0], trainable=False)
         yield _written([0.0] * 6 + [0.1, 0.0], tensors=2)  # a layer that is made anew
+        yield _written([0.0] + ([0.0] * 4 + [0.1]) * 4)  # a hand that writes at every fifth step
+        yield _written([0.0] * 5 + [0.1] + [0.0] * 4)  # too few quiet gaps before it and after
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _written([0.0] * 6 + [0.1, 0.0])
         yield _written([0.0] * 6 + [-0.1, 0.0])
+        yield _written([0.0] * 5 + [0.1] + [0.0] * 5)
 
 
 def _share(old: float | None, new: float | None) -> float:
