@@ -24,6 +24,7 @@ from preflight.monitor.learn.evidence import Observed  # noqa: E402
 from preflight.monitor.library_of import shipped  # noqa: E402
 from preflight.monitor.relation import relations  # noqa: E402
 from preflight.monitor.scope import scope_of  # noqa: E402
+from preflight.monitor.views.fetches import fetches_of  # noqa: E402
 
 pytestmark = pytest.mark.torch
 HEALTHY = Path(__file__).resolve().parents[3] / "benchmarks" / "monitor" / "healthy"
@@ -141,6 +142,29 @@ def test_batches_of_an_evaluation_are_counted_and_numbered_on() -> None:
     indices = {row["fetch"]: row["indices"] for row in kept.table("batch") if row["i"] == 3 and row["indices"]}
     assert indices[1] == [2, 3]
     assert indices[16] == [32, 33]
+
+
+@pytest.mark.parametrize("without", [torch.no_grad, torch.inference_mode])
+def test_a_batch_of_an_evaluation_whose_passes_are_counted_is_not_trained_on(without: Callable[[], Any]) -> None:
+    """Behind the last batch that is told no pass of the evaluation is, but one of the training."""
+    samples = torch.utils.data.TensorDataset(torch.arange(96.0).reshape(24, 4))
+    measured, trained = (torch.utils.data.DataLoader(samples, batch_size=size) for size in (1, 8))
+    torch.manual_seed(0)
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    with recorded(detail_first=2, detail_every=0, repeats=4) as kept:
+        for _ in range(4):
+            for (batch,) in trained:
+                optimizer.zero_grad()
+                model(batch).pow(2).mean().backward()
+                optimizer.step()
+            with without():
+                for (batch,) in measured:
+                    for _ in range(3):
+                        model(batch)
+    assert left_out(kept)
+    for window in kept.windows():
+        assert not any(one.trained for one in fetches_of(window) if one.batch.size == 1)
 
 
 def test_the_parts_of_a_counted_pass_meet_no_hooks_and_one_that_raises_changes_nothing() -> None:

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from preflight.monitor.window import Batch, Call, Window
 
+_WITHOUT = ("nograd", "inference")
+"""How a context begins in which no gradients are recorded."""
+
 
 class Fetch(NamedTuple):
     """One batch that a loader gave.
@@ -67,7 +70,7 @@ class Fetches:
                 trained = not any(consumed < one.q < backward for one in given[position + 1 :])
                 trained = trained and not _measured(batch, given[:position], backward, window)
             fetched = calls.get((batch.loader, batch.epoch, batch.fetch))
-            trained = trained and not (fetched is not None and (fetched.context or "").startswith("nograd"))
+            trained = trained and not (fetched is not None and (fetched.context or "").startswith(_WITHOUT))
             yield Fetch(batch, fetched, self.facts.get(batch.loader, {}), trained)
 
 
@@ -80,9 +83,9 @@ def _measured(batch: Batch, before: list[Batch], backward: int, window: Window) 
     if all(one.loader == batch.loader for one in before):
         return False
     forwards = [call for call in window.named("forward") if batch.q < call.q < backward]
-    if not forwards or not forwards[0].context.startswith("nograd"):
+    if not forwards or not forwards[0].context.startswith(_WITHOUT):
         return False
-    since = next((call.q for call in forwards if not call.context.startswith("nograd")), backward)
+    since = next((call.q for call in forwards if not call.context.startswith(_WITHOUT)), backward)
     ended = any(call.object == batch.loader and forwards[0].q < call.q < since for call in window.named("fetch"))
     back = (call for call in window.named("mode") if (call.args or {}).get("training"))
     measured = forwards[0].object.partition(".")[0]
