@@ -15,7 +15,9 @@ from recording import recorded  # noqa: E402
 pytestmark = pytest.mark.torch
 
 
-def too_large(kind: Any, rate: float, make: Any = None, warmup: bool = False) -> list[float]:
+def too_large(
+    kind: Any, rate: float, make: Any = None, warmup: bool = False, by_hand: float | None = None
+) -> list[float]:
     """Train a network in a precision; return the shares of the weights of its matrices that are too large for the rate."""
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 16)).to(kind)
@@ -23,7 +25,9 @@ def too_large(kind: Any, rate: float, make: Any = None, warmup: bool = False) ->
         optimizer = (make or torch.optim.AdamW)(net.parameters(), lr=rate)
         if warmup:
             torch.optim.lr_scheduler.LinearLR(optimizer, 1e-3, 1.0, 100)
-        for _ in range(3):
+        for number in range(3):
+            for group in optimizer.param_groups if by_hand else ():
+                group["lr"] = by_hand * (number + 1)
             optimizer.zero_grad()
             net(torch.randn(4, 16).to(kind)).square().mean().backward()
             optimizer.step()
@@ -41,6 +45,11 @@ def test_a_usual_rate_moves_most() -> None:
 
 def test_a_rate_that_is_on_its_way_up_is_taken_for_what_it_comes_to() -> None:
     assert all(share < 0.5 for share in too_large(torch.bfloat16, 1e-3, warmup=True))
+
+
+@pytest.mark.parametrize("given", [1e-3, 0.0])
+def test_a_rate_that_is_set_by_hand_may_be_on_its_way_up(given: float) -> None:
+    assert too_large(torch.bfloat16, given, by_hand=1e-6) == []
 
 
 def test_full_precision_and_updates_of_another_size_are_not_looked_at() -> None:

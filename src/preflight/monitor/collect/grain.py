@@ -60,9 +60,15 @@ def _fits(tensor: Any) -> bool:
 
 
 def _peaks(optimizer: Any) -> dict[int, float]:
-    """By parameter, the largest rate that its group is known to come to."""
+    """By parameter, the largest rate that its group is known to come to.
+
+    A rate that is neither the one given nor a schedule's was set by hand, and may be on its way up.
+    """
     found: dict[int, float] = {}
+    given = optimizer.defaults.get("lr")
     for group in optimizer.param_groups:
+        if not any(word in group for word in _PEAKS[1:]) and number_of(group.get("lr")) != number_of(given):
+            continue
         rates = [rate for word in _PEAKS if (rate := number_of(group.get(word))) is not None]
         found.update((id(one), max(rates, default=0.0)) for one in group["params"])
     return found
