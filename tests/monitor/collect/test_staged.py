@@ -39,6 +39,9 @@ def test_a_cut_that_ends_at_some_point_is_told(text: str) -> None:
         "if loss > 3:\n    loss = loss.detach()\n",
         "if step < 10:\n    print(step)\nh = body(x).detach()\n",
         "if epoch > 3:\n    scheduler.step()\n",
+        'for phase in ("train", "val"):\n    with torch.set_grad_enabled(phase == "train"):\n        h = body(x).detach()\n',
+        'if phase == "training":\n    optimizer.step()\n',
+        "if stage is Stage.TRAIN:\n    optimizer.step()\n",
     ],
 )
 def test_what_comes_again_and_again_or_always_is_not(text: str) -> None:

@@ -24,6 +24,8 @@ _PROGRESS = re.compile(
     r"(^|_)(step|steps|epoch|epochs|iter|iters|iteration|iterations|update|updates|round|phase|stage)"
 )
 _MODES = re.compile(r"warm|freez|frozen|only_|_only|stage|phase|train_(body|backbone|encoder|all)")
+_KINDS = frozenset("train training fit val valid validate validation dev test testing eval evaluate evaluation".split())
+"""What a phase is called that comes again in each epoch."""
 _OTHERS = re.compile(r"sched|plateau|lr|prof|env|swa|warm")
 """What is in the names of that which steps and is no optimizer."""
 _ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
@@ -96,7 +98,13 @@ def _tells(test: ast.AST, texts: Texts, passed: set[str]) -> bool:
     if _compares(test):
         return True
     names = {word(one) for one in ast.walk(test) if isinstance(one, (ast.Name, ast.Attribute))}
-    return any(name in passed or _MODES.search(name) for name in names)
+    comes_again = any(_said(one).lower() in _KINDS for one in ast.walk(test))
+    return any(name in passed or (not comes_again and _MODES.search(name)) for name in names)
+
+
+def _said(node: ast.AST) -> str:
+    """A word of a text: a name, or what stands in quotes."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else word(node)
 
 
 def _compares(test: ast.AST) -> bool:
