@@ -23,16 +23,13 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.queries.loaders import (
-    dataset_of,
     evaluation_loaders,
-    given,
-    is_iterable_dataset,
     set_argument,
     setting,
     training_loaders,
 )
+from preflight.check.queries.stored_order import in_stored_order
 from preflight.check.rule import Rule
-from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -103,17 +100,43 @@ from torch.utils.data import DataLoader
 train = DataLoader(rows, batch_size=8)
 held_out = DataLoader(others, batch_size=8)
 {_LOOPS}""",
+    f"""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+train = DataLoader(rows, batch_size=len(rows))
+held_out = DataLoader(others, batch_size=8, shuffle=True)
+{_LOOPS}""",
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+train = DataLoader(rows, batch_size=8)
+held_out = DataLoader(others, batch_size=8, shuffle=True)
+net, head = nn.GRU(4, 4, batch_first=True), nn.Linear(4, 1)
+optimizer = torch.optim.SGD([*net.parameters(), *head.parameters()], lr=0.1)
+state = None
+for x, y in train:
+    out, state = net(x, state)
+    state = state.detach()
+    optimizer.zero_grad()
+    nn.functional.mse_loss(head(out), y).backward()
+    optimizer.step()
+with torch.no_grad():
+    for x, y in held_out:
+        net(x)
+""",
 )
 
 
 def check(context: Context) -> Iterator[Finding]:
     """Compare the order of what is trained on with that of what is evaluated."""
-    trained = training_loaders(context)
-    if not trained or not all(_keeps_order(loader) for loader in trained):
+    trained, others = training_loaders(context), evaluation_loaders(context)
+    if not trained or not all(setting(one, "shuffle") is False and in_stored_order(context, one) for one in trained):
         return
-    evaluated = next((one for one in evaluation_loaders(context) if setting(one, "shuffle") is True), None)
-    if evaluated is None:
-        return
+    if not others or not all(setting(one, "shuffle") is True for one in others):
+        return  # one that samples a few to be shown, beside one that keeps its order
+    evaluated = others[0]
     edit = set_argument(context, trained[0], "shuffle", "True")
     yield context.finding(
         RULE,
@@ -128,9 +151,3 @@ def check(context: Context) -> Iterator[Finding]:
             expected="each epoch visits the training samples in another order",
         ),
     )
-
-
-def _keeps_order(loader: Obj) -> bool:
-    """Whether a loader gives the samples of a data set in stored order."""
-    chosen = any(given(loader, name) is not None for name in ("sampler", "batch_sampler"))
-    return setting(loader, "shuffle") is False and not chosen and not is_iterable_dataset(dataset_of(loader))

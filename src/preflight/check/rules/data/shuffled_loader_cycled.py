@@ -11,7 +11,7 @@ It also holds all batches of the dataset in memory.
 Begin the loader anew: `while True: yield from loader`, in a function of its own.
 
 ## When to ignore
-When the cycle ends before the loader does.
+When the cycle ends before the loader does. One that is made anew in each epoch, or over one batch of all samples, is not told.
 
 ## References
 - Python documentation, `itertools.cycle`: "Make an iterator returning elements from the iterable and saving a copy of each"
@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.loaders import given, setting, source_loaders, torch_loaders
+from preflight.check.queries.stored_order import is_full_batch
 from preflight.check.rule import Rule
 from preflight.source.values import Obj, settle
 from preflight.vocabulary.finding import Finding
@@ -116,6 +117,25 @@ for epoch in itertools.cycle(range(3)):
     for x, y in loader:
         train(x, y)
 """,
+    f"""
+import itertools, torch
+from torch import nn
+from torch.utils.data import DataLoader
+{_TRAIN}
+batches = itertools.cycle(DataLoader(rows, batch_size=len(rows), shuffle=True))
+for step in range(1000):
+    train(*next(batches))
+""",
+    f"""
+import itertools, torch
+from torch import nn
+from torch.utils.data import DataLoader
+{_TRAIN}
+loader, more = DataLoader(rows, batch_size=8, shuffle=True), DataLoader(others, batch_size=8, shuffle=True)
+for epoch in range(3):
+    for (x, y), u in zip(loader, itertools.cycle(more)):
+        train(x, y)
+""",
 )
 _RANDOM = ("torch.utils.data.RandomSampler", "torch.utils.data.SubsetRandomSampler")
 
@@ -125,9 +145,12 @@ def check(context: Context) -> Iterator[Finding]:
     own = torch_loaders(context)
     for event in context.trace.calls("itertools.cycle"):
         given_to = event.args[0] if event.args else None
-        loader = next((one for one in source_loaders(context, given_to) if one in own and _draws(one)), None)
-        if loader is None:
-            continue
+        loader = next(
+            (one for one in source_loaders(context, given_to) if one in own and _draws(one) and not is_full_batch(one)),
+            None,
+        )
+        if loader is None or event.context.loops():
+            continue  # one that is made in each epoch draws an order in each, and may end before it repeats
         yield context.finding(
             RULE,
             event,
