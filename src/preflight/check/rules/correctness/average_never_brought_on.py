@@ -20,6 +20,7 @@ When the method is called by a library that is handed the object.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -148,10 +149,57 @@ for x, y in loader:
     train(x, y)
     call_all([average])
 """,
+    f"""{_TRAIN}
+class Agent:
+    def __init__(self, model):
+        self.model, self.target = model, copy.deepcopy(model)
+    def soft_update(self, tau=0.01):
+        for t, o in zip(self.target.parameters(), self.model.parameters()):
+            t.data.lerp_(o.data, tau)
+    def hard_update(self):
+        for t, o in zip(self.target.parameters(), self.model.parameters()):
+            t.data.copy_(o.data)
+agent = Agent(model)
+for x, y in loader:
+    train(x, y)
+    agent.hard_update()
+""",
+    f"""{_TRAIN}
+class Agent:
+    def __init__(self, model):
+        self.model, self.target = model, copy.deepcopy(model)
+    def soft_update(self, tau=0.01):
+        for t, o in zip(self.target.parameters(), self.model.parameters()):
+            t.data.lerp_(o.data, tau)
+agent = Agent(model)
+for x, y in loader:
+    train(x, y)
+    with torch.no_grad():
+        for t, o in zip(agent.target.parameters(), model.parameters()):
+            t.mul_(0.99).add_(o, alpha=0.01)
+""",
+    f"""{_TRAIN}
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(10, 2)
+    def forward(self, x):
+        return self.layer(x)
+    def blend(self, other, alpha):
+        for p, q in zip(self.parameters(), other.parameters()):
+            p.data = (1 - alpha) * p.data + alpha * q.data
+net = Net()
+for x, y in loader:
+    train(x, y)
+""",
 )
 _OWN = frozenset({"object", "Module"})
 _WRITES = frozenset({"lerp_", "lerp", "mul_", "add_", "sub_", "copy_", "data"})
 _WEIGHTS = frozenset({"parameters", "named_parameters", "state_dict", "buffers", "_foreach_lerp_"})
+_MOVES = frozenset({"lerp_", "copy_", "mul_", "add_", "_foreach_lerp_", "_foreach_copy_", "vector_to_parameters"})
+_COPIES = frozenset({"deepcopy", "clone", "load_state_dict", "copy_", "detach", "state_dict"})
+_BACK = re.compile(r"apply|restore|store|swap|assign|copy_to|load|save|reset|init")
+"""What a method is called that gives the average to a network, or sets it up."""
 _PLAIN = frozenset({"no_grad", "inference_mode", "staticmethod"})
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -171,6 +219,8 @@ def check(context: Context) -> Iterator[Finding]:
             if (
                 not moving
                 or kind.name not in made
+                or not _keeps_a_copy(kind)
+                or any(_moves_too(other, kind, moving) for other in scripts)
                 or not _is_plain(kind, moving)
                 or any(m.name in spoken for m in moving)
             ):
@@ -222,6 +272,22 @@ def _averages(method: Function) -> bool:
         and one.left.value == 1
         for one in ast.walk(method)
     )
+
+
+def _keeps_a_copy(kind: ast.ClassDef) -> bool:
+    """Whether an object of a class holds weights beside those that are trained from where it is made."""
+    making = [one for one in kind.body if isinstance(one, Function) and one.name == "__init__"]
+    return any(_words(one) & _COPIES for one in making)
+
+
+def _moves_too(script: Script, kind: ast.ClassDef, moving: list[Function]) -> bool:
+    """Whether weights are gone through and written elsewhere, so that the copies may be brought on there."""
+    own = {id(one) for one in kind.body if isinstance(one, Function) and (one in moving or _BACK.search(one.name))}
+    functions = list(script.nodes(ast.FunctionDef))
+    inside = {id(part) for one in functions for part in ast.walk(one) if part is not one}
+    apart = [one for one in functions if id(one) not in own]
+    loops = [one for one in script.nodes(ast.For) if id(one) not in inside]
+    return any(_words(one) & _WEIGHTS and _words(one) & _MOVES for one in (*apart, *loops))
 
 
 def _is_plain(kind: ast.ClassDef, methods: list[Function]) -> bool:
