@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.parameters import holding_of
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
 from preflight.source.values import Dict, Obj, Value, settle
@@ -80,6 +81,19 @@ torch.save({{"model": ema.state_dict(), "ema": ema.state_dict()}}, "best.pt")
     f"""{_TRAIN}
 torch.save({{"model": model.state_dict(), "last": model.state_dict(), "optimizer": optimizer.state_dict()}}, "last.pt")
 """,
+    """
+import copy, torch
+from torch import nn
+averaging = False
+model = nn.Linear(10, 2)
+ema = copy.deepcopy(model) if averaging else model
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+torch.save({"model": model.state_dict(), "ema": ema.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")
+""",
 )
 _AVERAGE = re.compile(r"(^|_)(ema|average|averaged|avg|shadow|swa)(_|$)", re.IGNORECASE)
 
@@ -93,6 +107,8 @@ def check(context: Context) -> Iterator[Finding]:
         for key, owner in networks.items():
             twice = [other for other, two in networks.items() if two is owner and other != key]
             named = next((other for other in twice if _AVERAGE.search(other)), None)
+            if any(holding_of(context.reading, one).covers(owner) for one in context.reading.made("optimizer")):
+                continue  # there is no average, and both keys hold what is trained
             if named is None or _AVERAGE.search(key) or not optimizers or len(set(map(id, networks.values()))) > 1:
                 continue
             yield context.finding(
