@@ -152,14 +152,79 @@ for x, y in loader:
     loss.backward()
     optimizer.step()
 """,
+    f"""{_HEAD}
+def critic_step(x, y):
+    logits, fit = model(x)
+    gradient_penalty = fit.square()
+    loss = F.cross_entropy(logits, y)
+    (loss + 10 * gradient_penalty).backward()
+    return loss, gradient_penalty
+for x, y in loader:
+    loss, gradient_penalty = critic_step(x, y)
+    other(x).mean().backward()
+    optimizer.step()
+    print(loss.item(), gradient_penalty.item())
+""",
+    f"""{_HEAD}
+def losses_of(x, y):
+    logits, extra = model(x)
+    balance = extra.mean()
+    terms = []
+    terms.append(F.cross_entropy(logits, y))
+    terms.append(0.01 * balance)
+    return sum(terms), balance
+for x, y in loader:
+    loss, balance = losses_of(x, y)
+    loss.backward()
+    optimizer.step()
+    print(f"{{balance.item():.3f}}")
+""",
+    f"""{_HEAD}
+for x, y in loader:
+    logits, penalty = model(x)
+    loss = F.cross_entropy(logits, y) + 0.01 * torch.log(penalty)
+    loss.backward()
+    optimizer.step()
+    print(penalty.item())
+""",
+    f"""{_HEAD}
+for x, y in loader:
+    logits, penalty = model(x)
+    total = 1.0 - penalty.item()
+    (F.cross_entropy(logits, y) * total).backward()
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
+import torch.nn.functional as F
+class Router(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.out, self.aux_loss = nn.Linear(8, 4), nn.Linear(8, 2), None
+    def forward(self, x):
+        p = F.softmax(self.linear(x), dim=-1)
+        with torch.no_grad():
+            balance = (p.mean(0) * p.mean(0)).sum()
+        self.aux_loss = own = (p.mean(0) * p.mean(0)).sum()
+        return self.out(x) * p.max(-1, keepdim=True).values, own, balance
+model = Router()
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    out, own, balance = model(x)
+    (F.cross_entropy(out, y) + own).backward()
+    optimizer.step()
+    print(balance.item())
+""",
 )
 _NAMED = re.compile(
     r"(^|_)(aux|auxiliary|balance|balancing|commit|commitment|latent|codebook|regularization|router|z|vq|load|lb)_(.*_)?loss$"
     r"|(^|_)penalty$|^balance$|^commitment$"
 )
-_WATCHED = frozenset(
-    {"print", "float", "item", "append", "info", "debug", "log", "add_scalar", "set_postfix", "format"}
-)
+_WATCHED = frozenset({"print", "info", "debug", "log", "add_scalar", "set_postfix", "format"})
+_MATHS = frozenset({"torch", "math", "np", "numpy"})
+_NUMBERS = frozenset({"float", "item", "detach", "cpu", "mean", "round", "numpy", "tolist"})
 _CUT = frozenset({"detach", "item", "no_grad", "inference_mode", "tolist", "numpy"})
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -236,17 +301,24 @@ def _trains(statement: ast.AST, scope: ast.AST, parents: dict[ast.AST, ast.AST])
 
 
 def _is_watched(node: ast.AST, parents: dict[ast.AST, ast.AST], scope: ast.AST) -> bool:
-    """Whether a read only shows a value: it is printed, logged or made a number."""
+    """Whether a read only shows a value: it is printed or logged, or its number is summed up or kept, but computes nothing else."""
+    number = False
     while node in parents and node is not scope:
         above = parents[node]
-        if isinstance(above, ast.FormattedValue):
+        if isinstance(above, ast.FormattedValue) or (isinstance(above, ast.Attribute) and above.attr == "shape"):
             return True
-        if isinstance(above, ast.Attribute) and above.attr in ("item", "detach", "shape"):
-            return True
-        if isinstance(above, ast.Call):
+        if isinstance(above, ast.Attribute) and above.attr in _NUMBERS:
+            number = number or above.attr in ("item", "tolist", "detach")
+        elif isinstance(above, ast.Call) and node is not above.func:
             word = getattr(above.func, "attr", getattr(above.func, "id", ""))
-            return word in _WATCHED - {"append"} and node is not above.func
-        if not isinstance(above, (ast.Dict, ast.Tuple, ast.keyword)):
+            if word in _WATCHED or (number and word == "append"):
+                return not _names(above.func) & _MATHS
+            if word not in _NUMBERS:
+                return False
+            number = True
+        elif number and isinstance(above, ast.AugAssign):
+            return isinstance(above.op, ast.Add)
+        elif not isinstance(above, (ast.Dict, ast.Tuple, ast.keyword)) and not isinstance(above, ast.Call):
             return False
         node = above
     return False
@@ -270,6 +342,10 @@ def _stands_alone(function: Function, parts: list[ast.expr], place: int) -> bool
     """Whether a returned value is none that gradients were cut from, and goes into none of the values beside it."""
     own = parts[place]
     names = _names(own)
+    if any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in ast.walk(function)):
+        return False  # it is trained with where it is computed
+    if isinstance(own, ast.Name) and not _is_only_returned(function, own.id):
+        return False
     made = [one for one in ast.walk(function) if isinstance(one, (ast.Assign, ast.AugAssign))]
     cut = any(_is_cut(one.value) for one in made if _targets(one) & names)
     if isinstance(own, ast.Constant) or not names or cut or _is_cut(own):
@@ -285,6 +361,19 @@ def _stands_alone(function: Function, parts: list[ast.expr], place: int) -> bool
             }
         return own.id not in others
     return True
+
+
+def _is_only_returned(function: Function, name: str) -> bool:
+    """Whether a name is read where values are returned and where it is itself made, and gradients are recorded there."""
+    aside: set[int] = set()
+    for one in ast.walk(function):
+        if isinstance(one, ast.Return) or (isinstance(one, (ast.Assign, ast.AugAssign)) and name in _targets(one)):
+            aside |= {id(part) for part in ast.walk(one)}
+        cut = isinstance(one, ast.With) and any(_is_cut(item.context_expr) for item in one.items)
+        if cut and any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(one)):
+            return False
+    reads = (one for one in ast.walk(function) if isinstance(one, ast.Name) and one.id == name)
+    return all(id(one) in aside for one in reads)
 
 
 def _is_cut(value: ast.AST) -> bool:
@@ -308,14 +397,22 @@ def _kept(script: Script, parents: dict[ast.AST, ast.AST]) -> Iterator[tuple[str
     told = set[str]()
     for statement in script.nodes(ast.Assign):
         scope = _scope(statement, parents)
-        if not isinstance(scope, ast.FunctionDef) or scope.name != "forward":
+        if not isinstance(scope, ast.FunctionDef) or scope.name != "forward" or len(statement.targets) > 1:
             continue
-        if _is_cut(statement.value):
+        if _is_cut(statement.value) or not _is_only_kept(statement, scope):
             continue
         for target in statement.targets:
             if isinstance(target, ast.Attribute) and _NAMED.search(target.attr) and target.attr not in told:
                 told.add(target.attr)
                 yield target.attr, statement
+
+
+def _is_only_kept(statement: ast.Assign, scope: ast.FunctionDef) -> bool:
+    """Whether the value is not one that the forward pass hands on by another name, too."""
+    if not isinstance(statement.value, ast.Name):
+        return True
+    read = (one for one in ast.walk(scope) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load))
+    return sum(one.id == statement.value.id for one in read) == 1
 
 
 def _is_read(name: str, scripts: list[Script]) -> bool:
