@@ -26,8 +26,9 @@ from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.similarities import of_one_target
 from preflight.check.queries.tensors import operation, source_text
 from preflight.check.rule import Rule
+from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import provenance
-from preflight.source.values import Obj, Value, settle
+from preflight.source.values import Known, Obj, Value, settle
 from preflight.vocabulary.finding import Finding
 
 _REACH = 60
@@ -117,6 +118,13 @@ for query, passages in loader:
     first = torch.zeros(len(q), dtype=torch.long)
     train(F.cross_entropy((q.unsqueeze(1) @ p.transpose(1, 2)).squeeze(1), first))
 """,
+    f"""{_HEAD}
+described = torch.tensor([[1.0] * 6, [0.0] * 6])
+for real, made in loader:
+    classes = other(described)
+    right = F.cross_entropy(encoder(real) @ classes.t(), torch.zeros(len(real), dtype=torch.long))
+    train(right + F.cross_entropy(encoder(made) @ classes.t(), torch.ones(len(made), dtype=torch.long)))
+""",
 )
 
 
@@ -126,6 +134,8 @@ def check(context: Context) -> Iterator[Finding]:
     for found in of_one_target(context):
         sides = found.left, found.right
         if id(found.product) in told or not all(_of_network(side) and not _stands_apart(side) for side in sides):
+            continue
+        if not _of_one_batch(*sides):
             continue
         told.add(id(found.product))
         yield context.finding(
@@ -145,6 +155,16 @@ def check(context: Context) -> Iterator[Finding]:
 def _of_network(side: Value) -> bool:
     """Whether one side of a product came out of a network, and is no table of weights."""
     return any(isinstance(part, Obj) and part.name == "()" and part.kind == "call" for part in provenance(side, _REACH))
+
+
+def _of_one_batch(left: Value, right: Value) -> bool:
+    """Whether both sides come from the same data; descriptions of classes, for one, come from elsewhere than the samples."""
+    made = {id(part) for part in provenance(left, _REACH) if _is_data(part)}
+    return any(id(part) in made for part in provenance(right, _REACH))
+
+
+def _is_data(part: Value) -> bool:
+    return not isinstance(part, Known) and not (isinstance(part, Obj) and is_module(part))
 
 
 def _stands_apart(side: Value) -> bool:
