@@ -14,7 +14,7 @@ import torch
 from torch import nn
 body, head = nn.Linear(8, 8), nn.Linear(8, 2)
 {0}
-optimizer = torch.optim.Adam(head.parameters())
+optimizer = torch.optim.Adam({1}.parameters())
 for x, y in data:
     optimizer.zero_grad()
     nn.functional.cross_entropy(head(body(x)), y).backward()
@@ -55,7 +55,11 @@ def severities(folder: Path, text: str, rule: str) -> list[str]:
 def test_a_fresh_layer_without_an_optimizer_is_an_error_where_nothing_may_be_meant_to_rest(
     tmp_path: Path, line: str, severity: str
 ) -> None:
-    assert severities(tmp_path, HALVES.format(line), "parameters-without-optimizer") == [severity]
+    assert severities(tmp_path, HALVES.format(line, "body"), "parameters-without-optimizer") == [severity]
+
+
+def test_a_fresh_layer_below_what_is_trained_may_be_there_for_random_features(tmp_path: Path) -> None:
+    assert severities(tmp_path, HALVES.format("", "head"), "parameters-without-optimizer") == ["warning"]
 
 
 @pytest.mark.parametrize(("line", "found"), [("", []), ("second = rows(20)\nprint(len(second))", ["error"])])

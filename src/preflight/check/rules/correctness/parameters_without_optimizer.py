@@ -10,7 +10,8 @@ What comes later gets gradients and never moves: a new head stays random, and th
 ## Fix
 Build the optimizer last, or give it the new parameters with `add_param_group`.
 
-Where the script also freezes, loads or copies weights somewhere, the second is told as a warning: it may be meant.
+The second is told as an error only where what is trained feeds it: a layer below may be there for random features, as a reservoir is.
+Where the script also freezes, loads or copies weights somewhere, it is told as a warning, too: it may be meant.
 
 ## When to ignore
 When the module is a fixed random projection on purpose; set `requires_grad_(False)` to say so.
@@ -226,7 +227,9 @@ _WEIGHTED = frozenset(
         "Parameter",
     )
 )
-_MEANT = re.compile(r"freez|frozen|fixed|reservoir|random_feat|probe|pretrain|checkpoint|ckpt", re.IGNORECASE)
+_MEANT = re.compile(
+    r"freez|frozen|fixed|untrained|random|reservoir|random_feat|probe|pretrain|checkpoint|ckpt", re.IGNORECASE
+)
 """Words of texts in which something may be left as it is on purpose, or come from elsewhere."""
 _OTHERWISE = frozenset(
     {"grad", "data", "copy_", "lerp_", "add_", "sub_", "mul_", "set_", "requires_grad", "requires_grad_", "detach"}
@@ -253,10 +256,10 @@ def check(context: Context) -> Iterator[Finding]:
         return
     for loop in context.reading.loops:
         if loop.steps and not loop.backwards[0].context.shadow:
-            found = _unheld(context, loop, holdings)
+            found, fed = _unheld(context, loop, holdings)
             if found is not None:
                 text = "the loss depends on a module with fresh weights that no optimizer holds: it is never updated"
-                yield _finding(context, found, text, "error" if _plain(context) else "warning")
+                yield _finding(context, found, text, "error" if fed and _plain(context) else "warning")
                 return
 
 
@@ -329,10 +332,12 @@ def _weights(module: Obj) -> bool:
     return any(part.name in _WEIGHTED and part.kind in ("call", "copy") for part in parts_of(module).values())
 
 
-def _unheld(context: Context, loop: TrainingLoop, holdings: list[Holding]) -> Obj | None:
+def _unheld(context: Context, loop: TrainingLoop, holdings: list[Holding]) -> tuple[Obj | None, bool]:
+    """A module that no optimizer holds, and whether what one holds feeds it."""
     held = {i for h in holdings for i in h.members}
     known = False
     found: Obj | None = None
+    fed = False
     frozen = _frozen(context) | _moved(context)
     for loss in loop.losses():
         for value in graph(loss):
@@ -348,8 +353,16 @@ def _unheld(context: Context, loop: TrainingLoop, holdings: list[Holding]) -> Ob
                 and holder.cls is None
                 and id(holder) not in frozen
             ):
+                fed = fed if found is not None else _is_fed(value, held)
                 found = found or holder
-    return found if known else None
+    return (found if known else None), fed
+
+
+def _is_fed(call: Obj, held: set[int]) -> bool:
+    """Whether a module is given what a module gave that an optimizer holds."""
+    parts = (part for argument in call.args for part in provenance(argument, 200))
+    calls = (part for part in parts if isinstance(part, Obj) and part.name == "()" and part.receiver is not None)
+    return any(id(settle(part.receiver)) in held for part in calls if part.receiver is not None)
 
 
 def _moved(context: Context) -> set[int]:
