@@ -120,6 +120,28 @@ for x, y in loader:
         print(accelerator.unwrap_model(model)(x).sum())
 torch.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
 """,
+    """
+import torch
+from torch import nn
+from accelerate import Accelerator
+accelerator = Accelerator(mixed_precision="bf16")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.out = nn.Embedding(10, 4), nn.Linear(4, 2)
+    def forward(self, h):
+        return self.out(h)
+    def penalty(self):
+        return self.out.weight.pow(2).sum()
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for ids, y in loader:
+    inner = accelerator.unwrap_model(model)
+    accelerator.backward(nn.functional.cross_entropy(model(inner.embed(ids)), y) + 0.1 * inner.penalty())
+    optimizer.step()
+    optimizer.zero_grad()
+""",
     f"""{_HEAD}
 for x, y in loader:
     update(nn.functional.cross_entropy(model(x), y))
@@ -177,6 +199,11 @@ def _unwrapped(context: Context) -> Iterator[Finding]:
         if id(one.value) in calls and isinstance(target, ast.Name)
     }
     behind = [loop.behind_losses for loop in context.reading.loops]
+    prepared = [settle(value) for event in unwraps if (value := event.argument(0, "model")) is not None]
+    for event in context.trace.calls("()"):
+        called = settle(event.receiver) if event.receiver is not None else None
+        if any(called is one for one in prepared) and any(id(event.result) in losses for losses in behind):
+            return  # the loss comes by the wrapper, and what is taken past it is a part of it, or a penalty
     for event in context.trace.events:
         runs = event.inlined or event.name == "()"  # its parameters may be asked for, as for a penalty
         if event.result is None or not runs or not isinstance(event.node, ast.Call) or grad_off(event.context):
