@@ -108,6 +108,16 @@ for x, y in loader:
         p.grad.to_local().mul_(1.0 / torch.stack(norms).norm())
     optimizer.step()
 """,
+    f"""{_HEAD}
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    norms = [p.grad.to_local().norm().item() for p in model.parameters()]
+    for p in model.parameters():
+        p.grad.div_(2)
+    print(sum(norms))
+    optimizer.step()
+""",
 )
 _NORMS = frozenset({"norm", "vector_norm", "_foreach_norm", "square", "pow", "get_total_norm"})
 _SCALES = frozenset({"mul_", "div_", "_foreach_mul_", "_foreach_div_"})
@@ -131,12 +141,14 @@ def check(context: Context) -> Iterator[Finding]:
     if any(_words(script.tree) & _TOGETHER for script in scripts):
         return
     for script in scripts:
-        scopes: list[ast.AST] = [*script.nodes(ast.FunctionDef), script.tree]
-        for scope in scopes:
+        functions = list(script.nodes(ast.FunctionDef))
+        within = {id(part) for one in functions for part in ast.walk(one) if part is not one}
+        loops = [one for one in (*script.nodes(ast.For), *script.nodes(ast.While)) if id(one) not in within]
+        for scope in (*functions, *loops):
             words = _words(scope)
             shards = [one for one in ast.walk(scope) if isinstance(one, ast.Attribute) and one.attr == "to_local"]
             graded = [one for one in shards if "grad" in _words(one.value) or isinstance(one.value, ast.Name)]
-            if not graded or "grad" not in words or not words & _NORMS or not words & _SCALES:
+            if not graded or "grad" not in words or not words & _NORMS or not _scales_by_norm(scope):
                 continue
             yield context.finding(
                 RULE,
@@ -150,6 +162,19 @@ def check(context: Context) -> Iterator[Finding]:
                 ),
             )
             return
+
+
+def _scales_by_norm(scope: ast.AST) -> bool:
+    """Whether something is multiplied in place by a number that was computed of a norm."""
+    known: set[str] = set()
+    made = [one for one in ast.walk(scope) if isinstance(one, (ast.Assign, ast.AugAssign))]
+    for _ in made:
+        for one in made:
+            if _words(one.value) & (known | _NORMS):
+                targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+                known |= {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+    calls = (one for one in ast.walk(scope) if isinstance(one, ast.Call) and getattr(one.func, "attr", "") in _SCALES)
+    return any(_words(given) & (known | _NORMS) for one in calls for given in one.args)
 
 
 def _words(node: ast.AST) -> set[str]:
