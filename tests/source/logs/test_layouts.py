@@ -249,13 +249,19 @@ def test_what_a_rank_says_behind_a_bar_is_its_own() -> None:
 @pytest.mark.parametrize(
     "label", ["Process {}: ", "12:00:01 gpu {} | ", "learner[{}] ", "llm-task-{} > ", "<worker {}> ", "[r{}] "]
 )
-def test_a_word_and_a_number_before_each_line_is_a_rank(label: str, tmp_path: Path) -> None:
+def test_a_word_and_a_number_before_each_line_is_a_rank_where_several_are_told_of(label: str, tmp_path: Path) -> None:
     said = [(rank, f"step {step} loss 2.{rank}") for step in range(3) for rank in (1, 0, 0, 2, 3)]
+    said[0] = (1, "joined, world_size=4")
     said += [(rank, text) for text in (*TRACE.splitlines(),) for rank, text in ((3, text), (1, "waiting"))]
     (tmp_path / "job.log").write_text("".join(f"{label.format(rank)}{text}\n" for rank, text in said))
     reading = read_logs([tmp_path / "job.log"])
     assert {hit.who for hit in reading.hits if hit.signature == "oom.cuda-allocation"} == {Who(3)}
     assert {one.who.rank for one in reading.spoke} == {0, 1, 2, 3}
+
+
+def test_two_that_speak_as_long_as_they_like_are_ranks() -> None:
+    lines = [f"Process {number}: NCCL says {at}" for at, number in enumerate((0, 1, 1, 0, 1, 0, 0, 0, 1, 0))]
+    assert style_of("\n".join([*lines, ""]).encode()) == "numbered"
 
 
 @pytest.mark.parametrize(
@@ -267,6 +273,14 @@ def test_a_word_and_a_number_before_each_line_is_a_rank(label: str, tmp_path: Pa
         ["gpu 0 | [rank1]: a", "gpu 1 | [rank0]: b", "gpu 1 | [rank0]: c", "gpu 0 | [rank1]: d"],
         ["GPU 0: NVIDIA H100 (UUID: GPU-1)", "GPU 1: NVIDIA H100 (UUID: GPU-2)"],
         ["[rank 0] worker[0] a", "[rank 0] worker[1] b", "[rank 0] worker[1] c", "[rank 0] worker[0] d"],
+        # environments, tasks and cards of one program
+        [f"Env worker {number}: episode reward {number}" for number in (0, 2, 1, 1, 3, 0, 2, 2, 0, 3, 1, 0)],
+        # loops within others, of one of several ranks
+        ["Task 0: uses NCCL", *(f"Task {task}: epoch {epoch} loss 2.5" for task in range(4) for epoch in range(3))],
+        [
+            "gpu 0: uses NCCL",
+            *(f"gpu {card}: {what} 81" for _ in range(4) for card in (0, 1) for what in ("used", "free")),
+        ],
     ],
 )
 def test_numbers_of_what_writes_not_are_no_ranks(lines: list[str]) -> None:

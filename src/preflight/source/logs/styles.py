@@ -29,6 +29,11 @@ _BARE = re.compile(rb"\n[Rr]ank")
 _WORKER = re.compile(rb"\[(?:[Ww]orker|WORKER|[Tt]rainer|TRAINER)[ :_=#-](\d{1,4})\]")
 _LOOKED_AT = 3 << 12
 _OF_TORCH = re.compile(r"\[rank(\d{1,7})\]:")
+_OF_SEVERAL = re.compile(
+    r"(?<![\w-])(?i:(?:global |local |world )?rank)[ _:=]{0,2}\[?\d|(?i:world[ _-]?size|process[ _]?group|torchrun|all_?reduce)|(?<![A-Za-z])NCCL(?![a-z])"
+    r"|\bgloo\b|torch\.distributed|torch/distributed|\bFSDP|\bDDP\b|DistributedDataParallel|[Dd]eep[Ss]peed"
+)
+"""What is said where a program runs as several ranks."""
 _TRIED = 8
 _FARTHEST = 80
 _MOST_TRIES = 50
@@ -81,11 +86,14 @@ def style_of(sample: bytes) -> LineStyle:
 def _numbered(lines: list[str]) -> bool:
     """Whether nearly all lines begin with a word for a process and its number, of which none is missing, and none says otherwise.
 
-    Who writes speaks now and then twice on end; what counts does not. A rank that torch itself names must be the same.
+    Environments, tasks and cards of one program are numbered as well: some line has to tell of several ranks, and the numbers must
+    not come as those of a loop do. A rank that torch itself names must be the same.
     """
     some = lines[:_TRIED]
     if 2 * sum(NUMBERED.search(line, 0, _FARTHEST) is not None for line in some) < len(some):
         return False  # most files bear none, and are many
+    if not any(_OF_SEVERAL.search(line) for line in lines):
+        return False
     labels: list[int] = []
     for line in lines:
         head = head_of(line)
@@ -99,10 +107,18 @@ def _numbered(lines: list[str]) -> bool:
         labels.append(int(label[1]))
     if len(labels) < _SHARE * len(lines):
         return False
-    changes = [(one, other) for one, other in itertools.pairwise(labels) if one != other]
     often = min((labels.count(one) for one in set(labels)), default=0)
-    everyone = len(set(labels)) > 1 and set(labels) == set(range(max(labels) + 1))
-    return everyone and often > 1 and 0 < len(changes) < len(labels) - 1
+    return often > 1 and (_of_writers(labels) or _of_two(labels))
+
+
+def _of_two(labels: list[int]) -> bool:
+    """Whether two writers speak in turn, each as long as it likes; a loop within another one gives each the same number of lines."""
+    if set(labels) != {0, 1}:
+        return False
+    turns = [len(list(turn)) for _, turn in itertools.groupby(labels)][
+        1:-1
+    ]  # the last one is cut off, the first may be longer
+    return len(set(turns)) > 1
 
 
 def _bear(lines: list[str], label: re.Pattern[str]) -> bool:
