@@ -90,6 +90,8 @@ ValueError: I/O operation on closed file.
         (_DONE + _OF_NATIVE_CODE.replace("bad state", "CUDA error: unspecified launch failure") + "Aborted\n", False),
         (_DONE + "Segmentation fault (core dumped)\n", False),
         (_DONE + _STEPS + "Aborted\n", False),  # another training
+        (_DONE + _BUILDS * 30 + "Aborted (core dumped)\n", False),  # it did more, and not as it was unloaded
+        (_DONE + _BUILDS * 30 + _OF_NATIVE_CODE + "run.sh: line 3:  42 Aborted    python train.py\n", False),
         (_DONE + "srun: error: node1: task 0: Aborted\n", False),
         ("Aborted\n", False),
         (_DONE + "run.sh: line 30:  4242 Terminated              tail -f run.log\n", True),

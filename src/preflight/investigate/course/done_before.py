@@ -23,10 +23,13 @@ _PUTS_AWAY = (
 """Words of a program that is asked to end; a scheduler's are not among them, as its word stands where the job hung as well."""
 _TYPED = -2
 """The code of an end of which a terminal shows that Control-C was pressed."""
-_PUT_AWAY = (-6, -15)
+_ABORTED = -6
+_PUT_AWAY = (_ABORTED, -15)
 """The codes by which a shell tells that a program aborted as it was unloaded, or that a script ended what it had started beside it."""
 _OF_AN_ABORT = ("exit.aborted", "end.abort")
 """What tells that native code gave up, and that an exception of it reached nobody."""
+_AT_ONCE = 6
+"""So many lines behind the end at most a program aborts that is being unloaded; what it does for longer is more work."""
 _SHELL = "shell"
 _TOLD_NOBODY = ("network", "environment")
 """What goes wrong where a program tells others, or shows, what it did."""
@@ -70,12 +73,10 @@ def _closed(ending: Ending, done: Mapping[int, int]) -> bool:
     """
     typed = ending.teller == WRAPPER and ending.code == _TYPED
     aborted = ending.teller == _SHELL and ending.code in _PUT_AWAY
-    return (
-        (typed or aborted)
-        and ending.file is not None
-        and ending.line is not None
-        and ending.line > done.get(ending.file, ending.line)
-    )
+    if not (typed or aborted) or ending.file is None or ending.line is None:
+        return False
+    behind = ending.line - done.get(ending.file, ending.line)
+    return 0 < behind and (ending.code != _ABORTED or behind <= _AT_ONCE)
 
 
 def _put_away(case: Case, event: Event, done: Mapping[int, int]) -> bool:
@@ -86,7 +87,8 @@ def _put_away(case: Case, event: Event, done: Mapping[int, int]) -> bool:
     if event.id in _PUTS_AWAY:
         return True
     if event.id in _OF_AN_ABORT:
-        return OF_A_CARD.search(event.hit.text) is None and not _several(case)
+        at_once = line - done[file] <= _AT_ONCE
+        return at_once and OF_A_CARD.search(event.hit.text) is None and not _several(case)
     if event.guessed:
         return only_said(event)
     return _caught(case, event)
