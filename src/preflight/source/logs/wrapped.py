@@ -34,7 +34,8 @@ _JOURNAL_TIME = ("_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP")
 """Millionths of seconds, as letters."""
 _JOURNAL_PID = "_PID"
 
-_STEPS = ("step", "global_step", "iteration", "iter", "train_step")
+_STEPS = frozenset(("step", "global_step", "iteration", "iter", "train_step"))
+_COUNTED = frozenset((int, float))
 _NO_VALUES = frozenset((*_WHEN, *_RANK, *_OF_A_PROCESS, "level", "lvl", "line", "lineno", "thread", "process"))
 """Numbers that say who speaks, when and from where."""
 _HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,100}")
@@ -117,11 +118,14 @@ def _rest(text: str, found: dict[str, Any]) -> str:
 
 def _numbers(found: dict[str, Any]) -> str:
     """Return the numbers that stand beside the message in the fields of a line of a step, or one level below, as pairs."""
-    every = {key: value for one in found.values() if isinstance(one, dict) for key, value in one.items()} | found
-    if not any(name in every for name in _STEPS):
+    every = found
+    if any(type(value) is dict for value in found.values()):
+        every = {key: value for one in found.values() if type(one) is dict for key, value in one.items()} | found
+    if _STEPS.isdisjoint(every):
         return ""
-    counted = {key: value for key, value in every.items() if isinstance(value, (int, float)) and key not in _NO_VALUES}
-    return " ".join(f"{key}={value}" for key, value in counted.items() if not isinstance(value, bool))
+    return " ".join(
+        [f"{key}={value}" for key, value in every.items() if type(value) in _COUNTED and key not in _NO_VALUES]
+    )
 
 
 def _value(text: str) -> str | int:
