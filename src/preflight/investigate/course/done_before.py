@@ -76,7 +76,7 @@ def _closed(ending: Ending, done: Mapping[int, int]) -> bool:
     if not (typed or aborted) or ending.file is None or ending.line is None:
         return False
     behind = ending.line - done.get(ending.file, ending.line)
-    return 0 < behind and (ending.code != _ABORTED or behind <= _AT_ONCE)
+    return behind > 0 and (ending.code != _ABORTED or behind <= _AT_ONCE)
 
 
 def _put_away(case: Case, event: Event, done: Mapping[int, int]) -> bool:
