@@ -259,6 +259,14 @@ def test_a_word_and_a_number_before_each_line_is_a_rank_where_several_are_told_o
     assert {one.who.rank for one in reading.spoke} == {0, 1, 2, 3}
 
 
+def test_who_says_that_it_has_the_rank_of_its_number_may_speak_in_any_order() -> None:
+    lines = [f"Process {number}: {text}" for text in ("rank {} is up", "step 1", "step 2") for number in range(4)]
+    told = [line.format(number % 4) for number, line in enumerate(lines)]
+    assert style_of("\n".join([*told, ""]).encode()) == "numbered"
+    others = [line.format(3 - number % 4) for number, line in enumerate(lines)]
+    assert style_of("\n".join([*others, ""]).encode()) != "numbered"
+
+
 def test_two_that_speak_as_long_as_they_like_are_ranks() -> None:
     lines = [f"Process {number}: NCCL says {at}" for at, number in enumerate((0, 1, 1, 0, 1, 0, 0, 0, 1, 0))]
     assert style_of("\n".join([*lines, ""]).encode()) == "numbered"

@@ -34,6 +34,7 @@ _OF_SEVERAL = re.compile(
     r"|\bgloo\b|torch\.distributed|torch/distributed|\bFSDP|\bDDP\b|DistributedDataParallel|[Dd]eep[Ss]peed"
 )
 """What is said where a program runs as several ranks."""
+_SAYS_RANK = re.compile(r"(?<![\w-])(?:global )?[Rr]ank[ _:=]{0,2}(\d{1,7})(?![\d.])")
 _TRIED = 8
 _FARTHEST = 80
 _MOST_TRIES = 50
@@ -87,7 +88,8 @@ def _numbered(lines: list[str]) -> bool:
     """Whether nearly all lines begin with a word for a process and its number, of which none is missing, and none says otherwise.
 
     Environments, tasks and cards of one program are numbered as well: some line has to tell of several ranks, and the numbers must
-    not come as those of a loop do. A rank that torch itself names must be the same.
+    not come as those of a loop do, unless writers say that they have the rank of that number. A rank that torch itself names must be
+    the same.
     """
     some = lines[:_TRIED]
     if 2 * sum(NUMBERED.search(line, 0, _FARTHEST) is not None for line in some) < len(some):
@@ -95,6 +97,7 @@ def _numbered(lines: list[str]) -> bool:
     if not any(_OF_SEVERAL.search(line) for line in lines):
         return False
     labels: list[int] = []
+    told: set[tuple[int, int]] = set()
     for line in lines:
         head = head_of(line)
         own = _OF_TORCH.search(line)
@@ -105,10 +108,12 @@ def _numbered(lines: list[str]) -> bool:
         if (head.who != Who() and own is None) or (own is not None and int(own[1]) != int(label[1])):
             return False
         labels.append(int(label[1]))
+        told.update((int(label[1]), int(rank[1])) for rank in [_SAYS_RANK.search(line, label.end())] if rank)
     if len(labels) < _SHARE * len(lines):
         return False
     often = min((labels.count(one) for one in set(labels)), default=0)
-    return often > 1 and (_of_writers(labels) or _of_two(labels))
+    same = len(told) > 1 and all(one == other for one, other in told) and set(labels) == set(range(max(labels) + 1))
+    return often > 1 and (same or _of_writers(labels) or _of_two(labels))
 
 
 def _of_two(labels: list[int]) -> bool:
