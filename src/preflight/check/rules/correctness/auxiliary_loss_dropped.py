@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.tensors import grad_off, inside_forward
 from preflight.check.rule import Rule
 from preflight.source.script import Script
 from preflight.vocabulary.finding import Finding
@@ -217,6 +218,28 @@ for x, y in loader:
     optimizer.step()
     print(balance.item())
 """,
+    """
+import torch
+from torch import nn
+import torch.nn.functional as F
+class Routed(nn.Module):  # one of several networks of a library: the script that trains it reads what it keeps
+    def __init__(self):
+        super().__init__()
+        self.linear, self.out = nn.Linear(8, 4), nn.Linear(4, 2)
+    def forward(self, x):
+        p = F.softmax(self.linear(x), dim=-1)
+        self.balance_loss = (p.mean(0) * p.mean(0)).sum()
+        return self.out(p)
+teacher = Routed().eval()
+model = nn.Linear(8, 2)
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in loader:
+    with torch.no_grad():
+        aim = teacher(x).softmax(-1)
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), aim).backward()
+    optimizer.step()
+""",
 )
 _NAMED = re.compile(
     r"(^|_)(aux|auxiliary|balance|balancing|commit|commitment|latent|codebook|regularization|router|z|vq|load|lb)_(.*_)?loss$"
@@ -239,7 +262,7 @@ def check(context: Context) -> Iterator[Finding]:
             if found is not None:
                 yield _finding(context, script, statement, found, "returned beside the output and goes into no loss")
         for name, store in _kept(script, parents):
-            if not _is_read(name, scripts):
+            if _is_run(context, _scope(store, parents)) and not _is_read(name, scripts):
                 yield _finding(context, script, store, name, "kept by the module and never read")
 
 
@@ -413,6 +436,15 @@ def _is_only_kept(statement: ast.Assign, scope: ast.FunctionDef) -> bool:
         return True
     read = (one for one in ast.walk(scope) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load))
     return sum(one.id == statement.value.id for one in read) == 1
+
+
+def _is_run(context: Context, forward: ast.AST) -> bool:
+    """Whether the script gets to this forward pass with gradients: a module that another script trains is read there."""
+    return any(
+        not event.context.shadow and not grad_off(event.context) and getattr(run, "node", None) is forward
+        for event in context.trace.events
+        for run in (inside_forward(event.context),)
+    )
 
 
 def _is_read(name: str, scripts: list[Script]) -> bool:

@@ -10,6 +10,8 @@ Called directly, float16 gradients underflow while the prepared optimizer still 
 ## Fix
 Replace `loss.backward()` by `accelerator.backward(loss)`.
 
+It is a warning where the script's `Accelerator` neither scales nor accumulates: then a direct call does the same, unless the launch sets fp16, accumulation or DeepSpeed.
+
 ## When to ignore
 Never for a prepared optimizer.
 
@@ -27,7 +29,7 @@ from preflight.check.queries.updates import Update, updates
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, provenance
 from preflight.source.training import same_guards
-from preflight.source.values import Obj, Unknown, options_of
+from preflight.source.values import Obj, Unknown, options_of, plain
 from preflight.vocabulary.finding import Edit, Finding
 
 RULE = Rule(
@@ -178,10 +180,13 @@ def check(context: Context) -> Iterator[Finding]:
             ):
                 continue  # the other way of the same question: with Accelerate or without it
             seen.add(id(backward))
+            same = _does_the_same(prepared)
+            left = "what the launch may set of scaling, accumulation or DeepSpeed is" if same else _LEFT
             yield context.finding(
                 RULE,
                 backward,
-                "backward() is called on the loss itself although Accelerate prepared its optimizer: scaling and accumulation are left out",
+                f"backward() is called on the loss itself although Accelerate prepared its optimizer: {left} left out",
+                severity="warning" if same else None,
                 evidence=[
                     Evidence(
                         "calls of accelerator.backward in the loop",
@@ -197,6 +202,28 @@ def check(context: Context) -> Iterator[Finding]:
                 ),
                 related=[(prepared, "the optimizer is prepared here")],
             )
+
+
+_LEFT = "scaling and accumulation are"
+_WITHOUT: dict[str, tuple[object, ...]] = {
+    "mixed_precision": ("no", "bf16", None),
+    "gradient_accumulation_steps": (1,),
+    **dict.fromkeys(
+        ("gradient_accumulation_plugin", "deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin"), (None,)
+    ),
+}
+"""What an ``Accelerator`` is given where its ``backward`` calls that of the loss and nothing else."""
+
+
+def _does_the_same(prepared: Event) -> bool:
+    """Whether the accelerator that prepared neither scales nor accumulates by what the script gives it."""
+    return all(
+        isinstance(one, Obj)
+        and not one.args
+        and not one.open_args
+        and all(plain(one.kwargs[name], "not known") in may for name, may in _WITHOUT.items() if name in one.kwargs)
+        for one in options_of(prepared.receiver)
+    )
 
 
 def _of_accelerator(context: Context, backward: Event) -> bool:

@@ -270,6 +270,25 @@ for epoch in range(10):
         nn.functional.mse_loss(nets["decoder"](nets["encoder"](x)), y).backward()
         optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+encoder = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
+encoder.load_state_dict(torch.load("encoder.pt"))
+probe = nn.Sequential(nn.Dropout(0.1), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(probe.parameters(), lr=0.1)
+def train_one_epoch(encoder, probe, loader):
+    encoder.eval()
+    probe.train()
+    for x, y in loader:
+        with torch.no_grad():
+            features = encoder(x)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(probe(features), y).backward()
+        optimizer.step()
+for epoch in range(10):
+    train_one_epoch(encoder, probe, train_loader)
+""",
 )
 
 
@@ -296,8 +315,8 @@ def _left_on(context: Context, model: Obj, loop: TrainingLoop) -> tuple[Event, F
     backward = loop.backwards[0]
     trained = loop.behind_losses
     uses = uses_of(context, model)
-    if not any(reaches(e.result, trained) for e in uses):
-        return None
+    if not any(reaches(e.result, trained) and not grad_off(e.context) for e in uses):
+        return None  # nor where it only makes the inputs of what is trained, and keeps its weights
     modes = modes_of(context, model)
     for mode in modes:
         event = mode.event

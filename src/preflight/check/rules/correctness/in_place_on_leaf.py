@@ -19,6 +19,7 @@ When the parameters are frozen before.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -117,6 +118,28 @@ class Average(TrainerCallback):
     def on_step_end(self, args, state, control, model=None, **kwargs):
         self._update(model)
 """,
+    """
+import torch
+from quantized import Packed, load
+net = load("net.pt")
+def share(net):
+    for name, weight in net.named_parameters():
+        if type(weight) is Packed:
+            weight.copy_(weight.packed())
+        if not weight.requires_grad:
+            weight.mul_(0.5)
+share(net)
+""",
+    """
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+base = AutoModelForCausalLM.from_pretrained("gpt2")
+net = get_peft_model(base, LoraConfig(r=8))
+for name, weight in net.named_parameters():
+    if "lora" not in name:
+        weight.mul_(0.5)
+""",
 )
 
 _NOT_CHANGES = frozenset({"requires_grad_", "retain_grad_", "detach_", "share_memory_", "rename_"})
@@ -130,7 +153,7 @@ def check(context: Context) -> Iterator[Finding]:
         name = event.name[1:]
         if not event.name.startswith(".") or not name.endswith("_") or name.startswith("_") or name in _NOT_CHANGES:
             continue
-        if _leaf(event.receiver) and not _off(event.context):
+        if _leaf(event.receiver) and not _off(event.context) and not _chosen(event):
             yield _report(context, event, f"{name}()")
     for event in context.trace.calls(*_AUGMENTED):
         if _leaf(event.receiver) and not _off(event.context):
@@ -139,12 +162,32 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _freezes(context: Context) -> bool:
     """Whether the script freezes any parameters: a frozen one (an averaged copy, a teacher) may be changed in place."""
+    if any(event.name.startswith("peft.") for event in context.trace.events):
+        return True  # it freezes all but its adapters
     return any(plain(s.value) is False for s in context.trace.stores if s.name == "requires_grad") or any(
         plain(e.argument(0, "requires_grad"), True) is False for e in context.trace.calls(".requires_grad_")
     )
 
 
 _AUGMENTED = {".__iadd__": "+=", ".__isub__": "-=", ".__imul__": "*=", ".__itruediv__": "/="}
+
+
+def _chosen(event: Event) -> bool:
+    """Whether a parameter is changed only where it is of some type or is frozen, so that it need not record gradients."""
+    call = event.node.func if isinstance(event.node, ast.Call) else None
+    held = call.value if isinstance(call, ast.Attribute) else None
+    if not isinstance(held, ast.Name):
+        return False
+    for frame in event.context.frames():
+        test = getattr(frame.node, "test", None) if frame.kind == "if" else None
+        for part in ast.walk(test) if isinstance(test, ast.AST) else ():
+            called = part.func if isinstance(part, ast.Call) else None
+            if isinstance(called, ast.Name) and called.id in ("type", "isinstance"):
+                return held.id in {one.id for one in ast.walk(test) if isinstance(one, ast.Name)}
+            asks = isinstance(part, ast.Attribute) and part.attr == "requires_grad"
+            if asks and (part is not test or frame.polarity is not True):
+                return True
+    return False
 
 
 def _off(frame: Frame | None) -> bool:
