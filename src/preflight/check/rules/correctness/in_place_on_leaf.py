@@ -179,8 +179,10 @@ def _chosen(event: Event) -> bool:
     if not isinstance(held, ast.Name):
         return False
     for frame in event.context.frames():
-        test = getattr(frame.node, "test", None) if frame.kind == "if" else None
-        for part in ast.walk(test) if isinstance(test, ast.AST) else ():
+        if not isinstance(frame.node, (ast.If, ast.IfExp)):
+            continue
+        test = frame.node.test
+        for part in ast.walk(test):
             called = part.func if isinstance(part, ast.Call) else None
             if isinstance(called, ast.Name) and called.id in ("type", "isinstance"):
                 return held.id in {one.id for one in ast.walk(test) if isinstance(one, ast.Name)}
