@@ -203,6 +203,25 @@ for epoch in range(10):
         optimizer.step()
 """,
     """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)), nn.Linear(8, 2)
+    def forward(self, x):
+        features = self.body(x)
+        return {"output": self.head(features), "features": features}
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10):
+    model.eval()
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x)["output"], y).backward()
+        optimizer.step()
+""",
+    """
 import argparse, copy, torch
 from torch import nn
 parser = argparse.ArgumentParser()
@@ -333,12 +352,7 @@ def _left_on(context: Context, model: Obj, loop: TrainingLoop) -> tuple[Event, F
             continue
         # An eval right before the training forward is a choice; one before an evaluation is a switch that was forgotten.
         after = next((e for e in uses if e.number > event.number), None)
-        if (
-            after is not None
-            and after.result is not None
-            and id(after.result) in trained
-            and not grad_off(after.context)
-        ):
+        if after is not None and reaches(after.result, trained) and not grad_off(after.context):
             continue
         return event, common
     return None

@@ -92,6 +92,8 @@ x, y = x[order], y[order]
 again = torch.randperm(len(x))[:800]
 data = TensorDataset(x[again], y[again])
 other = TensorDataset(x[torch.randperm(len(x))], torch.randint(2, (len(x),)))
+noisy = TensorDataset(x[order], y[order], torch.randn(len(x), 4)[torch.randperm(len(x))])
+pairs = TensorDataset(x[torch.randperm(len(x))], x[torch.randperm(len(x))])
 """,
     """
 import numpy as np, torch
@@ -123,6 +125,7 @@ _SPLIT = "sklearn.model_selection.train_test_split"
 _SHUFFLES = ("numpy.random.shuffle", "random.shuffle")
 _SEEDS = ("torch.manual_seed", "numpy.random.seed", "numpy.random.set_state", "random.seed", "random.setstate")
 _PERMUTATIONS = ("torch.randperm", "numpy.random.permutation")
+_DRAWN = ("torch.rand", "torch.normal", "numpy.random.")
 _CASTS = frozenset({"tensor", "from_numpy", "as_tensor", "FloatTensor", "LongTensor"})
 _REACH, _NEAR, _DEEP = 150, 12, 12
 
@@ -142,6 +145,7 @@ def check(context: Context) -> Iterator[Finding]:
                 or other is None
                 or first is other
                 or _one_seed(context, first, other)
+                or (find is _permuted and _same_tensor(event.args[0], event.args[orders.index(other)]))
                 or id(other) in seen
             ):
                 continue
@@ -181,12 +185,26 @@ def _shuffled(context: Context, value: Value) -> Event | None:
 
 def _permuted(context: Context, value: Value) -> Event | None:
     """The call that drew the only permutation by which a tensor was indexed, seen through slices and casts."""
+    base, found = _below(value)
+    if base is not None and base.name.startswith(_DRAWN):
+        return None  # noise stands beside no sample of its own
+    if len(found) != 1:
+        return None
+    calls = (e for e in context.trace.calls(*_PERMUTATIONS) if "generator" not in e.kwargs)  # which may be seeded alike
+    return next((e for e in calls if _is(e.result, found[0])), None)
+
+
+def _below(value: Value) -> tuple[Obj | None, list[Obj]]:
+    """What was indexed, below slices and casts, and the permutations that it was indexed by."""
     found: list[Obj] = []
+    base: Obj | None = None
     for _ in range(_DEEP):
-        base = settle(value)
-        if not isinstance(base, Obj):
-            break
-        name = operation(base)
+        current = settle(value)
+        if not isinstance(current, Obj):
+            return None, found
+        base, name = current, operation(current)
+        if name == "[]" and any(isinstance(plain(index), int) for index in current.args):
+            break  # one of several tensors
         below = base.receiver if name == "[]" else operand(base) if name in VIEWS or name in _CASTS else None
         if name == "[]":
             drawn = (part for index in base.args for part in provenance(index, _NEAR))
@@ -194,10 +212,13 @@ def _permuted(context: Context, value: Value) -> Event | None:
         if below is None:
             break
         value = below
-    if len(found) != 1:
-        return None
-    calls = (e for e in context.trace.calls(*_PERMUTATIONS) if "generator" not in e.kwargs)  # which may be seeded alike
-    return next((e for e in calls if _is(e.result, found[0])), None)
+    return base, found
+
+
+def _same_tensor(first: Value, other: Value) -> bool:
+    """Whether two tensors are one in two orders: pairs of samples, which are drawn apart on purpose."""
+    base = _below(first)[0]
+    return base is not None and base is _below(other)[0]
 
 
 def _is(value: Value | None, thing: Obj) -> bool:
