@@ -21,7 +21,7 @@ When training in eval mode is wanted, as for fine-tuning with frozen batch-norm 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.modes import (
@@ -337,6 +337,14 @@ def _left_on(context: Context, model: Obj, loop: TrainingLoop) -> tuple[Event, F
     if not any(reaches(e.result, trained) and not grad_off(e.context) for e in uses):
         return None  # nor where it only makes the inputs of what is trained, and keeps its weights
     modes = modes_of(context, model)
+    # An eval right before the training forward is a choice; one before an evaluation is a switch that was forgotten.
+    if any(
+        backward.context.within(around) and _before_training(mode.event, uses, trained)
+        for mode in modes
+        if mode.training is False and not mode.event.context.shadow and concerns(mode.event, model)
+        for around in mode.event.context.loops()[:1]
+    ):
+        return None
     for mode in modes:
         event = mode.event
         if mode.training is not False or event.context.shadow or not concerns(event, model):
@@ -350,12 +358,14 @@ def _left_on(context: Context, model: Obj, loop: TrainingLoop) -> tuple[Event, F
             continue
         if any(m.training is not False and m.event.context.within(common) for m in modes):
             continue
-        # An eval right before the training forward is a choice; one before an evaluation is a switch that was forgotten.
-        after = next((e for e in uses if e.number > event.number), None)
-        if after is not None and reaches(after.result, trained) and not grad_off(after.context):
-            continue
         return event, common
     return None
+
+
+def _before_training(event: Event, uses: list[Event], trained: Set[int]) -> bool:
+    """Whether what comes next after a switch is a forward pass that trains."""
+    after = next((e for e in uses if e.number > event.number), None)
+    return after is not None and reaches(after.result, trained) and not grad_off(after.context)
 
 
 def _chosen(context: Context, event: Event, common: Frame) -> bool:
