@@ -75,7 +75,7 @@ _RANDOM = frozenset(("randint", "randrange", "choice", "choices", "sample", "int
 
 
 def _random_access(dataset: Value | None) -> bool:
-    """Whether the dataset picks its samples at random itself."""
+    """Whether the dataset picks or makes its samples itself, whatever index it is asked for."""
     base = settle(dataset) if dataset is not None else None
     if not isinstance(base, Obj) or base.cls is None:
         return False
@@ -86,7 +86,18 @@ def _random_access(dataset: Value | None) -> bool:
             for n in ast.walk(method.node)
         ):
             return True
-    return False
+    method = base.cls.lookup("__getitem__")
+    return isinstance(method, Func) and _ignores_index(method.node)
+
+
+def _ignores_index(function: ast.AST) -> bool:
+    """Whether a `__getitem__` returns something and never reads the index: no order of the indices changes a sample."""
+    if not isinstance(function, ast.FunctionDef) or len(function.args.args) != 2:
+        return False
+    nodes = list(ast.walk(function))
+    index = function.args.args[1].arg
+    returns = any(isinstance(n, ast.Return) and n.value is not None for n in nodes)
+    return returns and not any(isinstance(n, ast.Name) and n.id in (index, "locals", "super") for n in nodes)
 
 
 def _carries_state(context: Context, loader: Obj) -> bool:

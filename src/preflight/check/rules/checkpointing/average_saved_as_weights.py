@@ -70,6 +70,13 @@ save(model, ema, "last.pt")
 )
 GOOD = (
     f"""{_TRAIN}
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--average", action="store_true")
+ema = ema if parser.parse_args().average else model
+torch.save({{"model": model.state_dict(), "ema": ema.state_dict(), "optimizer": optimizer.state_dict()}}, "last.pt")
+""",
+    f"""{_TRAIN}
 torch.save({{"model": model.state_dict(), "ema": ema.state_dict(), "optimizer": optimizer.state_dict()}}, "last.pt")
 """,
     f"""{_TRAIN}

@@ -96,6 +96,55 @@ for x, y in loader:
 """,
 )
 GOOD = (
+    """
+import torch
+from torch import nn
+import torch.nn.functional as F
+class Parts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.out = nn.Linear(8, 4), nn.Linear(8, 3)
+    def forward(self, x, y):
+        p = self.gate(x).softmax(-1)
+        balance_loss = 4 * (p.mean(0) ** 2).sum()
+        terms = [F.cross_entropy(self.out(x), y)]
+        terms.append(0.01 * balance_loss)
+        return sum(terms), balance_loss
+class Kept(Parts):
+    def forward(self, x, y):
+        self.aux_loss = self.gate(x).softmax(-1).mean(0).square().sum()
+        loss = F.cross_entropy(self.out(x), y) + 0.01 * self.aux_loss
+        return loss, self.aux_loss
+parts, kept = Parts(), Kept()
+optimizer = torch.optim.Adam([*parts.parameters(), *kept.parameters()])
+def losses(x, y, weight=0.1):
+    penalty = parts.gate(x).pow(2).mean()
+    total: torch.Tensor = F.cross_entropy(parts.out(x), y) + weight * penalty
+    return total, penalty
+def scaled(x, y, weight=0.1):
+    size = parts.gate(x).pow(2).mean()
+    return F.cross_entropy(parts.out(x), y) + weight * size, weight * size
+for x, y in loader:
+    for find in (parts, kept, losses, scaled):
+        loss, aux_loss = find(x, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(loss.item(), aux_loss.item())
+    total, penalty = losses(x, y)
+    total.backward()
+    total, latent_loss = scaled(x, y)
+    total.backward()
+    print(penalty.item(), latent_loss.item())
+""",
+    f"""{_HEAD}
+for x, y in loader:
+    logits, balance = model(x)
+    loss = F.cross_entropy(logits, y) + torch.log(balance)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     f"""{_HEAD}
 for x, y in loader:
     logits, balance = model(x)
@@ -364,26 +413,20 @@ def _is_apart(call: ast.Call, place: int, count: int, scripts: list[Script]) -> 
 def _stands_alone(function: Function, parts: list[ast.expr], place: int) -> bool:
     """Whether a returned value is none that gradients were cut from, and goes into none of the values beside it."""
     own = parts[place]
-    names = _names(own)
+    if not isinstance(own, ast.Name):
+        return False  # what is kept by an object, or made in this place, may be part of the others
     if any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in ast.walk(function)):
         return False  # it is trained with where it is computed
-    if isinstance(own, ast.Name) and not _is_only_returned(function, own.id):
-        return False
     made = [one for one in ast.walk(function) if isinstance(one, (ast.Assign, ast.AugAssign))]
-    cut = any(_is_cut(one.value) for one in made if _targets(one) & names)
-    if isinstance(own, ast.Constant) or not names or cut or _is_cut(own):
+    cut = any(_is_cut(one.value) for one in made if own.id in _targets(one))
+    if cut or not _is_only_returned(function, own.id):
         return False
     others = {name for at, part in enumerate(parts) if at != place for name in _names(part)}
-    if isinstance(own, ast.Name):
-        for _ in made:  # what the others are made of, as far as names tell
-            others |= {
-                name
-                for one in made
-                if _targets(one) & others and own.id not in _targets(one)
-                for name in _names(one.value)
-            }
-        return own.id not in others
-    return True
+    for _ in made:  # what the others are made of, as far as names tell
+        others |= {
+            name for one in made if _targets(one) & others and own.id not in _targets(one) for name in _names(one.value)
+        }
+    return own.id not in others
 
 
 def _is_only_returned(function: Function, name: str) -> bool:

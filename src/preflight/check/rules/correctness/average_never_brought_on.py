@@ -101,6 +101,37 @@ for x, y in loader:
 )
 GOOD = (
     f"""{_TRAIN}
+class Agent:
+    def __init__(self, model):
+        self.model, self.target = model, copy.deepcopy(model)
+    def soft_update(self, tau=0.01):
+        for t, o in zip(self.target.parameters(), self.model.parameters()):
+            t.data.copy_(tau * o.data + (1 - tau) * t.data)
+    def hard_update(self):
+        for t, o in zip(self.target.parameters(), self.model.parameters()):
+            t.data.copy_(o.data)
+agent = Agent(model)
+for step, (x, y) in enumerate(loader):
+    train(x, y)
+    if step % 100 == 0:
+        agent.hard_update()
+""",
+    f"""{_TRAIN}
+class Agent:
+    def __init__(self, model):
+        self.model, self.target = model, copy.deepcopy(model)
+    def soft_update(self, tau=0.01):
+        for t, o in zip(self.target.parameters(), self.model.parameters()):
+            t.data.lerp_(o.data, tau)
+    def sync(self):
+        weights = self.model.state_dict()
+        self.target.load_state_dict(weights)
+agent = Agent(model)
+for step, (x, y) in enumerate(loader):
+    train(x, y)
+    agent.sync()
+""",
+    f"""{_TRAIN}
 class Average:
     def __init__(self, model, decay=0.99):
         self.decay, self.module = decay, copy.deepcopy(model)
@@ -211,7 +242,9 @@ def check(context: Context) -> Iterator[Finding]:
     called = (call.func for script in scripts for call in script.nodes(ast.Call))
     made = {getattr(function, "attr", getattr(function, "id", "")) for function in called}
     for script in scripts:
-        if any(_copies_whole(call) for call in _outside_of_making(script)):
+        if any(_copies_whole(call) for call in _outside_of_making(script)) or any(
+            _copies_each(one) for one in script.nodes(ast.FunctionDef)
+        ):
             return  # something else brings copies on
         for kind in script.nodes(ast.ClassDef):
             methods = [one for one in kind.body if isinstance(one, Function) and not one.name.startswith("__")]
@@ -250,6 +283,15 @@ def _spoken(scripts: list[Script]) -> set[str]:
         found |= {one.attr for one in script.nodes(ast.Attribute)} | {one.id for one in script.nodes(ast.Name)}
         found |= {one.value for one in script.nodes(ast.Constant) if isinstance(one.value, str)}
     return found
+
+
+def _copies_each(function: Function) -> bool:
+    """Whether a function gives one network the weights of another: one by one, or as a state that it holds for a moment."""
+    words = _words(function)
+    if function.name == "__init__" or words & {"load", "save"} or _averages(function):
+        return False
+    paired = "zip" in words and bool(words & _WEIGHTS) and bool(words & {"copy_", "data"})
+    return paired or {"load_state_dict", "state_dict"} <= words
 
 
 def _words(node: ast.AST) -> set[str]:

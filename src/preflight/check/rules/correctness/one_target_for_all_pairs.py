@@ -31,7 +31,7 @@ from preflight.source.trace import provenance
 from preflight.source.values import Known, Obj, Value, settle
 from preflight.vocabulary.finding import Finding
 
-_REACH = 60
+_REACH, _CLOSE = 60, 6
 
 RULE = Rule(
     name="one-target-for-all-pairs",
@@ -91,6 +91,12 @@ for x, y in loader:
 )
 GOOD = (
     f"""{_HEAD}
+for queries, positive, negatives in loader:
+    keys = F.normalize(torch.cat([other(positive), other(negatives)]), dim=-1)
+    scores = encoder(queries) @ keys.t()
+    train(F.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long)))
+""",
+    f"""{_HEAD}
 for x, y in loader:
     scores = torch.einsum("nd,nmd->nm", encoder(x), other(y)) / 0.1
     train(F.cross_entropy(scores, torch.zeros(len(x), dtype=torch.long)))
@@ -135,6 +141,8 @@ def check(context: Context) -> Iterator[Finding]:
         sides = found.left, found.right
         if id(found.product) in told or not all(_of_network(side) and not _stands_apart(side) for side in sides):
             continue
+        if _of_parts(found.right) and not _of_parts(found.left):
+            continue  # one positive, put in front of what all rows are held against
         if not _of_one_batch(*sides):
             continue
         told.add(id(found.product))
@@ -155,6 +163,12 @@ def check(context: Context) -> Iterator[Finding]:
 def _of_network(side: Value) -> bool:
     """Whether one side of a product came out of a network, and is no table of weights."""
     return any(isinstance(part, Obj) and part.name == "()" and part.kind == "call" for part in provenance(side, _REACH))
+
+
+def _of_parts(side: Value) -> bool:
+    """Whether one side was put together, perhaps scaled since."""
+    near = (part for part in provenance(side, _CLOSE) if isinstance(part, Obj))
+    return any(operation(part) in ("cat", "concat", "concatenate", "vstack") for part in near)
 
 
 def _of_one_batch(left: Value, right: Value) -> bool:

@@ -86,6 +86,17 @@ for step in range(100):
 )
 GOOD = (
     f"""
+import itertools, torch
+from torch import nn
+from torch.utils.data import DataLoader
+{_TRAIN}
+few = DataLoader(rows, batch_size=8, shuffle=True)
+many = DataLoader(more, batch_size=8, shuffle=True)
+for epoch in range(10):
+    for (x, y), u in zip(itertools.cycle(few), many):
+        train(x, y)
+""",
+    f"""
 import torch
 from torch import nn
 from torch.utils.data import DataLoader

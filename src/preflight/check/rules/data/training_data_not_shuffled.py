@@ -152,6 +152,25 @@ with torch.no_grad():
     """
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, Dataset
+class Simulated(Dataset):
+    def __init__(self, simulator):
+        self.simulator = simulator
+    def __len__(self):
+        return 512
+    def __getitem__(self, index):
+        state = self.simulator.advance()
+        return state.observed, state.truth
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(Simulated(simulator), batch_size=8, num_workers=2):
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 rnn = nn.LSTM(10, 20)
 head = nn.Linear(20, 10)

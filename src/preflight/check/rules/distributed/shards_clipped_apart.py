@@ -81,6 +81,24 @@ for x, y in loader:
 )
 GOOD = (
     f"""{_HEAD}
+average = [p.detach().clone() for p in model.parameters()]
+def update(parameters, states, beta=0.999):
+    for p, state in zip(parameters, states):
+        g = p.grad.to_local()
+        state.mul_(beta).add_(g.pow(2), alpha=1 - beta)
+        p.data.to_local().addcdiv_(g, state.sqrt().add(1e-8), value=-0.01)
+def shards(network):
+    return {{name: p.to_local().cpu() for name, p in network.named_parameters()}}
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    print(model.weight.grad.norm())
+    optimizer.step()
+    for a, p in zip(average, model.parameters()):
+        a.mul_(0.99).add_(p.detach(), alpha=0.01)
+torch.save(shards(model), "last.pt")
+""",
+    f"""{_HEAD}
 for x, y in loader:
     optimizer.zero_grad()
     nn.functional.cross_entropy(model(x), y).backward()

@@ -109,6 +109,27 @@ import torch
 from torch import nn
 from accelerate import Accelerator
 accelerator = Accelerator(mixed_precision="bf16")
+def save(model, path):
+    model = accelerator.unwrap_model(model)
+    torch.save(model.state_dict(), path)
+def main():
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer, batches = accelerator.prepare(model, optimizer, loader)
+    for x, y in batches:
+        accelerator.backward(nn.functional.cross_entropy(model(x), y))
+        optimizer.step()
+        optimizer.zero_grad()
+    save(model, "model.pt")
+    model = accelerator.unwrap_model(model)
+    torch.save(model.state_dict(), "last.pt")
+main()
+""",
+    """
+import torch
+from torch import nn
+from accelerate import Accelerator
+accelerator = Accelerator(mixed_precision="bf16")
 model = nn.Linear(4, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
