@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
+from itertools import repeat
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 from .digest import fingerprints, norms, norms_and_fingerprints
@@ -30,8 +31,8 @@ class States:
     def __init__(self, recorder: Recorder, variables: Variables) -> None:
         self.recorder = recorder
         self.variables = variables
-        # Of each variable the kind, the fingerprint and the norm after its last step.
         self.missing = False  # whether a gradient was not there, of what an optimizer holds
+        # Of each variable the kind, the fingerprint and the norm after its last step.
         self._known: dict[int, tuple[Any, int | None, float | None]] = {}
         self._last: _Last | None = None  # the same of the last step, which is mostly asked for
 
@@ -146,7 +147,7 @@ class States:
             return
         if lot is not None and lot.parameters and lot.trained and all(map(_leaf, lot.tensors)):
             found = [*map(_gradient, lot.tensors)]
-            self.missing = self.missing or any(one is None for one in found)
+            self.missing = self.missing or any(map(is_, found, repeat(None)))
             self._take(moment, "gradient", lot.idents, found, exact, _whose(optimizer))
             return
         living = self.variables.living(optimizer) if lot is None else lot.pairs()
