@@ -141,7 +141,7 @@ class GradientsReach(Relation):
         first, following = (min(some, key=lambda module: called.get(module, -1)) for some in (lost, above))
         entered, taken = _parts({first}) - _parts(reached), _parts({following}) - _parts(lost)
         given, again = ({self._given[one] for one in parts if one in self._given} for parts in (entered, taken))
-        return not given.isdisjoint(again)
+        return any(norm is not None for *_, norm in given & again)  # of the same shape alone many things are
 
     def _judge(self, step: Step, window: Window) -> Example | None:
         assert step.gradients is not None

@@ -138,10 +138,11 @@ class Levels(nn.Module):
         self.out = nn.ModuleList([nn.Linear(width * f, 4) for f in factors])
     def forward(self, x):
         rows = list()
-        for i in range(3):
-            rows.append(self.into[i](x))
+        for layer in self.into:
+            rows.append(layer(x))
         rows = rows + rows[1:-1] + [rows[0]]
-        return self.out[3](rows[3]) + self.out[4](rows[4])
+        back, last = self.out[3:]
+        return back(rows[3]) + last(rows[4])
 net = Levels()
 optimizer = torch.optim.AdamW(net.parameters())
 for step in range(1000):
