@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.returned_values import is_cut, names_in, returned_alone
 from preflight.check.queries.tensors import grad_off, inside_forward
 from preflight.check.rule import Rule
 from preflight.source.script import Script
@@ -297,8 +298,6 @@ _NAMED = re.compile(
 _WATCHED = frozenset({"print", "info", "debug", "log", "add_scalar", "set_postfix", "format"})
 _MATHS = frozenset({"torch", "math", "np", "numpy"})
 _NUMBERS = frozenset({"float", "item", "detach", "cpu", "mean", "round", "numpy", "tolist"})
-_CUT = frozenset({"detach", "item", "no_grad", "inference_mode", "tolist", "numpy"})
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -339,7 +338,7 @@ def _dropped(statement: ast.Assign, parents: dict[ast.AST, ast.AST], scripts: li
     if not _trains(statement, scope, parents):
         return None
     for place, name in enumerate(names):
-        if not _NAMED.search(name) or not _is_apart(statement.value, place, len(names), scripts):
+        if not _NAMED.search(name) or not returned_alone(statement.value, place, len(names), scripts):
             continue
         named = (one for one in ast.walk(scope) if isinstance(one, ast.Name) and one.id == name)
         uses = [one for one in named if _scope(one, parents) is scope]
@@ -384,7 +383,7 @@ def _is_watched(node: ast.AST, parents: dict[ast.AST, ast.AST], scope: ast.AST) 
         elif isinstance(above, ast.Call) and node is not above.func:
             word = getattr(above.func, "attr", getattr(above.func, "id", ""))
             if word in _WATCHED or (number and word == "append"):
-                return not _names(above.func) & _MATHS
+                return not names_in(above.func) & _MATHS
             if word not in _NUMBERS:
                 return False
             number = True
@@ -396,68 +395,6 @@ def _is_watched(node: ast.AST, parents: dict[ast.AST, ast.AST], scope: ast.AST) 
     return False
 
 
-def _is_apart(call: ast.Call, place: int, count: int, scripts: list[Script]) -> bool:
-    """Whether all that may be called returns so many values, and what stands at this place goes into none of the others."""
-    word = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    functions = [one for script in scripts for one in script.nodes(ast.FunctionDef)]
-    called = [one for one in functions if one.name == word] or [one for one in functions if one.name == "forward"]
-    returns = [
-        (one, back.value.elts)
-        for one in called
-        for back in ast.walk(one)
-        if isinstance(back, ast.Return) and isinstance(back.value, ast.Tuple) and len(back.value.elts) == count
-    ]
-    return bool(returns) and all(_stands_alone(function, parts, place) for function, parts in returns)
-
-
-def _stands_alone(function: Function, parts: list[ast.expr], place: int) -> bool:
-    """Whether a returned value is none that gradients were cut from, and goes into none of the values beside it."""
-    own = parts[place]
-    if not isinstance(own, ast.Name):
-        return False  # what is kept by an object, or made in this place, may be part of the others
-    if any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in ast.walk(function)):
-        return False  # it is trained with where it is computed
-    made = [one for one in ast.walk(function) if isinstance(one, (ast.Assign, ast.AugAssign))]
-    cut = any(_is_cut(one.value) for one in made if own.id in _targets(one))
-    if cut or not _is_only_returned(function, own.id):
-        return False
-    others = {name for at, part in enumerate(parts) if at != place for name in _names(part)}
-    for _ in made:  # what the others are made of, as far as names tell
-        others |= {
-            name for one in made if _targets(one) & others and own.id not in _targets(one) for name in _names(one.value)
-        }
-    return own.id not in others
-
-
-def _is_only_returned(function: Function, name: str) -> bool:
-    """Whether a name is read where values are returned and where it is itself made, and gradients are recorded there."""
-    aside: set[int] = set()
-    for one in ast.walk(function):
-        if isinstance(one, ast.Return) or (isinstance(one, (ast.Assign, ast.AugAssign)) and name in _targets(one)):
-            aside |= {id(part) for part in ast.walk(one)}
-        cut = isinstance(one, ast.With) and any(_is_cut(item.context_expr) for item in one.items)
-        if cut and any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(one)):
-            return False
-    reads = (one for one in ast.walk(function) if isinstance(one, ast.Name) and one.id == name)
-    return all(id(one) in aside for one in reads)
-
-
-def _is_cut(value: ast.AST) -> bool:
-    """Whether a value was taken out of the graph, or is a number."""
-    return isinstance(value, ast.Constant) or (
-        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _CUT
-    )
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-
-
-def _targets(statement: ast.Assign | ast.AugAssign) -> set[str]:
-    held = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    return {name for target in held for name in _names(target)}
-
-
 def _kept(script: Script, parents: dict[ast.AST, ast.AST]) -> Iterator[tuple[str, ast.Assign]]:
     """Attributes that are named as losses and written in a forward pass."""
     told = set[str]()
@@ -465,7 +402,7 @@ def _kept(script: Script, parents: dict[ast.AST, ast.AST]) -> Iterator[tuple[str
         scope = _scope(statement, parents)
         if not isinstance(scope, ast.FunctionDef) or scope.name != "forward" or len(statement.targets) > 1:
             continue
-        if _is_cut(statement.value) or not _is_only_kept(statement, scope):
+        if is_cut(statement.value) or not _is_only_kept(statement, scope):
             continue
         for target in statement.targets:
             if isinstance(target, ast.Attribute) and _NAMED.search(target.attr) and target.attr not in told:

@@ -180,8 +180,9 @@ def _used_afterwards(event: Event) -> bool:
     node = event.node
     if not isinstance(node, ast.Call):
         return True
-    by_method = event.name.startswith(".") and isinstance(node.func, ast.Attribute)
-    target = node.func.value if by_method else node.args[0] if node.args else None  # type: ignore[attr-defined]
+    target: ast.expr | None = node.args[0] if node.args else None
+    if event.name.startswith(".") and isinstance(node.func, ast.Attribute):
+        target = node.func.value
     if not isinstance(target, ast.Name):
         return True
     around = [part for part in ast.walk(event.script.tree) if _encloses(part, node)]
