@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from preflight.monitor.collect.chosen import _written, seen
+from preflight.monitor.collect.chosen import _written, command_line, seen
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -185,3 +185,14 @@ def test_it_is_written_down_when_the_first_optimizer_is_used() -> None:
     assert row["options"] == {"lr": 0.125}
     assert row["constants"]["LIMIT"] == LIMIT
     assert kept.windows()[-1].run.notes["settings"][0]["options"]["lr"] == 0.125
+
+
+def test_a_command_line_is_told_without_its_secrets() -> None:
+    given = "python train.py --lr 0.1 --hf-token abc --password=x --max_token 512 --tokenizer gpt2 --auth -v sk-0123456789abcdef"
+    shown = "python train.py --lr 0.1 --hf-token *** --password=*** --max_token 512 --tokenizer gpt2 --auth -v ***"
+    assert command_line(given.split()) == shown.split()
+    assert command_line(["train.py", "--token=hf_0123456789abcd", "hf_0123456789abcd"]) == [
+        "train.py",
+        "--token=***",
+        "***",
+    ]

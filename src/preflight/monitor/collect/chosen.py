@@ -30,6 +30,9 @@ _NAMES = frozenset(
 _SECRET = tuple(
     "key token secret pass pwd credential auth cookie bearer private login user mail api url uri dsn hook jwt salt sas".split()
 )
+_HIDING = frozenset("token secret password passwd passphrase pass pwd credential credentials apikey auth".split())
+_KEY = re.compile(r"(hf_|sk-|ghp_|gho_|github_pat_|glpat-|AKIA|xox[abp]-)[\w-]{12,}")
+"""What keys of well-known services begin with."""
 _MOST = 400
 _CHOICE = re.compile(r"[\w.+-]{1,30}", re.ASCII)
 _OF_CHANCE = re.compile(r"(?=[a-zA-Z]*\d)[a-zA-Z\d]{16}")
@@ -189,6 +192,29 @@ def _steps(code: bytes) -> Iterator[tuple[int, int]]:
         else:
             yield operation, high | low
             high = 0
+
+
+def command_line(words: list[str]) -> list[str]:
+    """Return the words of a command line, without the values of options that secrets are given by.
+
+    Args:
+        words: The interpreter, the script and what they are given.
+    """
+    shown: list[str] = []
+    hides = False
+    for word in words:
+        name, given, value = word.partition("=") if word.startswith("-") else ("", "", word)
+        bare = value if given or not name else ""
+        secret = (hides or _hides(name)) if given or not name else False
+        if bare and (_KEY.match(bare) or (secret and not bare.replace(".", "", 1).isdigit())):
+            word = f"{name}{given}***"
+        shown.append(word)
+        hides = bool(name) and not given and _hides(name)
+    return shown
+
+
+def _hides(option: str) -> bool:
+    return not _HIDING.isdisjoint(re.split(r"[-_.]+", option.lower()))
 
 
 def _may_be_secret(name: str, value: Any) -> bool:

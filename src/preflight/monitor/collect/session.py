@@ -17,6 +17,7 @@ from .api import Api
 from .backward import Backwards
 from .budget import Budget
 from .checkpoints import Checkpoints
+from .chosen import command_line
 from .clipping import Clipping
 from .control import Control
 from .digests import Digests
@@ -206,7 +207,7 @@ class Session:
             host,
             platform.python_version(),
             str(recorder.torch.__version__),
-            [str(word) for word in getattr(sys, "orig_argv", sys.argv)][:200],
+            command_line([str(word) for word in getattr(sys, "orig_argv", sys.argv)][:200]),
             self._directory,
             VERSION,
         )
