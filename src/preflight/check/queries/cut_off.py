@@ -66,7 +66,7 @@ def nothing_left(loss: Value, trained: frozenset[int] = frozenset()) -> bool:
         loss: What the backward pass begins at.
         trained: Identities of tensors that are trained themselves, whatever they were made of.
     """
-    if any(id(part) in trained for part in graph(loss)):
+    if trained and any(id(part) in trained for part in graph(loss)):
         return False
     data = _data_behind(loss)
     for value in graph(loss):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from preflight.check.queries.names_in_text import names_in
 from preflight.source.script import Script
 
 _CUT = frozenset({"detach", "item", "no_grad", "inference_mode", "tolist", "numpy"})
@@ -64,11 +65,6 @@ def is_cut(value: ast.AST) -> bool:
     return isinstance(value, ast.Constant) or (
         isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _CUT
     )
-
-
-def names_in(node: ast.AST) -> set[str]:
-    """The names that stand in an expression."""
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
 
 
 def _targets(statement: ast.Assign | ast.AugAssign) -> set[str]:

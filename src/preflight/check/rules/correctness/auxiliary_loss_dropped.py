@@ -24,7 +24,8 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.returned_values import is_cut, names_in, returned_alone
+from preflight.check.queries.names_in_text import names_in
+from preflight.check.queries.returned_values import is_cut, returned_alone
 from preflight.check.queries.tensors import grad_off, inside_forward
 from preflight.check.rule import Rule
 from preflight.source.script import Script

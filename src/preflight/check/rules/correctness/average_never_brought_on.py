@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.names_in_text import words_in
 from preflight.check.rule import Rule
 from preflight.source.script import Script
 from preflight.vocabulary.finding import Finding
@@ -287,24 +288,16 @@ def _spoken(scripts: list[Script]) -> set[str]:
 
 def _copies_each(function: Function) -> bool:
     """Whether a function gives one network the weights of another: one by one, or as a state that it holds for a moment."""
-    words = _words(function)
+    words = words_in(function)
     if function.name == "__init__" or words & {"load", "save"} or _averages(function):
         return False
     paired = "zip" in words and bool(words & _WEIGHTS) and bool(words & {"copy_", "data"})
     return paired or {"load_state_dict", "state_dict"} <= words
 
 
-def _words(node: ast.AST) -> set[str]:
-    """The attributes and names that a part of a text speaks of."""
-    parts = list(ast.walk(node))
-    return {one.attr for one in parts if isinstance(one, ast.Attribute)} | {
-        one.id for one in parts if isinstance(one, ast.Name)
-    }
-
-
 def _averages(method: Function) -> bool:
     """Whether a method moves weights a share of the way: it goes through them, writes them, and takes shares."""
-    words = _words(method)
+    words = words_in(method)
     if not words & _WEIGHTS or not words & _WRITES:
         return False
     return bool(words & {"lerp", "lerp_"}) or any(
@@ -319,7 +312,7 @@ def _averages(method: Function) -> bool:
 def _keeps_a_copy(kind: ast.ClassDef) -> bool:
     """Whether an object of a class holds weights beside those that are trained from where it is made."""
     making = [one for one in kind.body if isinstance(one, Function) and one.name == "__init__"]
-    return any(_words(one) & _COPIES for one in making)
+    return any(words_in(one) & _COPIES for one in making)
 
 
 def _moves_too(script: Script, kind: ast.ClassDef, moving: list[Function]) -> bool:
@@ -329,7 +322,7 @@ def _moves_too(script: Script, kind: ast.ClassDef, moving: list[Function]) -> bo
     inside = {id(part) for one in functions for part in ast.walk(one) if part is not one}
     apart = [one for one in functions if id(one) not in own]
     loops = [one for one in script.nodes(ast.For) if id(one) not in inside]
-    return any(_words(one) & _WEIGHTS and _words(one) & _MOVES for one in (*apart, *loops))
+    return any(words_in(one) & _WEIGHTS and words_in(one) & _MOVES for one in (*apart, *loops))
 
 
 def _is_plain(kind: ast.ClassDef, methods: list[Function]) -> bool:

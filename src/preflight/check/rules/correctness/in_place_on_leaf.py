@@ -23,6 +23,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.names_in_text import names_in
 from preflight.check.queries.tensors import grad_off
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
@@ -185,7 +186,7 @@ def _chosen(event: Event) -> bool:
         for part in ast.walk(test):
             called = part.func if isinstance(part, ast.Call) else None
             if isinstance(called, ast.Name) and called.id in ("type", "isinstance"):
-                return held.id in {one.id for one in ast.walk(test) if isinstance(one, ast.Name)}
+                return held.id in names_in(test)
             asks = isinstance(part, ast.Attribute) and part.attr == "requires_grad"
             if asks and (part is not test or frame.polarity is not True):
                 return True

@@ -23,6 +23,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.names_in_text import names_in
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, provenance
@@ -234,7 +235,7 @@ def _names_index(func: Func, call: ast.AST) -> bool:
     names = {argument.arg for argument in func.node.args.args[1:2]}
     bindings = [pair for node in ast.walk(func.node) for pair in _bindings(node)]
     for _ in bindings:
-        more = {n for value, target in bindings if _reads(value, names) for n in _names(target)} - names
+        more = {n for value, target in bindings if _reads(value, names) for n in names_in(target)} - names
         if not more:
             break
         names |= more
@@ -255,12 +256,8 @@ def _bindings(node: ast.AST) -> list[tuple[ast.AST, ast.AST]]:
     return []
 
 
-def _names(target: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
-
-
 def _reads(value: ast.AST, names: set[str]) -> bool:
-    return not names.isdisjoint(_names(value))
+    return not names.isdisjoint(names_in(value))
 
 
 def _index(context: Context, func: Func, frame: Frame) -> Value | None:

@@ -23,6 +23,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.names_in_text import words_in
 from preflight.check.rule import Rule
 from preflight.vocabulary.finding import Finding
 
@@ -156,16 +157,16 @@ _TOGETHER = frozenset(
 def check(context: Context) -> Iterator[Finding]:
     """Look for scopes in which norms of shards scale gradients, in scripts that add nothing up over ranks."""
     scripts = context.reading.scripts
-    if any(_words(script.tree) & _TOGETHER for script in scripts):
+    if any(words_in(script.tree) & _TOGETHER for script in scripts):
         return
     for script in scripts:
         functions = list(script.nodes(ast.FunctionDef))
         within = {id(part) for one in functions for part in ast.walk(one) if part is not one}
         loops = [one for one in (*script.nodes(ast.For), *script.nodes(ast.While)) if id(one) not in within]
         for scope in (*functions, *loops):
-            words = _words(scope)
+            words = words_in(scope)
             shards = [one for one in ast.walk(scope) if isinstance(one, ast.Attribute) and one.attr == "to_local"]
-            graded = [one for one in shards if "grad" in _words(one.value) or isinstance(one.value, ast.Name)]
+            graded = [one for one in shards if "grad" in words_in(one.value) or isinstance(one.value, ast.Name)]
             if not graded or "grad" not in words or not words & _NORMS or not _scales_by_norm(scope):
                 continue
             yield context.finding(
@@ -188,15 +189,8 @@ def _scales_by_norm(scope: ast.AST) -> bool:
     made = [one for one in ast.walk(scope) if isinstance(one, (ast.Assign, ast.AugAssign))]
     for _ in made:
         for one in made:
-            if _words(one.value) & (known | _NORMS):
+            if words_in(one.value) & (known | _NORMS):
                 targets = one.targets if isinstance(one, ast.Assign) else [one.target]
                 known |= {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
     calls = (one for one in ast.walk(scope) if isinstance(one, ast.Call) and getattr(one.func, "attr", "") in _SCALES)
-    return any(_words(given) & (known | _NORMS) for one in calls for given in one.args)
-
-
-def _words(node: ast.AST) -> set[str]:
-    """The attributes and names that a part of a text speaks of."""
-    parts = list(ast.walk(node))
-    attributes = {one.attr for one in parts if isinstance(one, ast.Attribute)}
-    return attributes | {one.id for one in parts if isinstance(one, ast.Name)}
+    return any(words_in(given) & (known | _NORMS) for one in calls for given in one.args)
