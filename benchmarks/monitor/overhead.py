@@ -6,8 +6,10 @@
 ``gpt`` is the benchmark model of four layers and 0.8 M parameters on batches of 8 x 64 (steps of some 40 ms on a CPU);
 ``gpt-long`` the same on batches of 24 x 64 (steps above 100 ms); ``gpt-large`` has 24 layers and 302 M parameters on
 batches of 8 x 512, for a GPU. An iteration on a GPU ends when the GPU has done it.
-One process trains without the recorder and one in each mode; in each round every one of them trains one iteration
+Two processes train without the recorder and one in each mode; in each round every one of them trains one iteration
 while the others wait, so that what else the machine does meets all of them alike.
+The second without the recorder is told as ``again``: by as much as it differs from the first, two runs that are the same
+differ on this machine, and no smaller cost can be told from none.
 Told is the median over the rounds of a process's CPU time over that of the plain one in the same round.
 Main-thread CPU time is what the training waits for; process CPU time has the writer's thread too; wall time is shown
 as well. The first rounds are left out: they warm up, and in the default mode every detail is recorded in them.
@@ -101,8 +103,9 @@ def main() -> None:
     os.environ |= {"TURNS_DEVICE": given.device, "TURNS_SIZES": json.dumps(SIZES[given.model])}
     with tempfile.TemporaryDirectory() as held:
         folder = Path(held)
-        children = {"plain": Child([sys.executable, str(PROGRAM)], folder / "plain", dict(os.environ))}
-        together = 1 + len(given.modes) + len(given.watch)
+        plain = ("plain", "again")
+        children = {name: Child([sys.executable, str(PROGRAM)], folder / name, dict(os.environ)) for name in plain}
+        together = len(plain) + len(given.modes) + len(given.watch)
         for mode in given.modes:
             environment = _recorded(folder / f"{mode}.trace", MODES[mode], together)
             children[mode] = Child([sys.executable, str(PROGRAM)], folder / mode, environment)
