@@ -30,6 +30,9 @@ _HAND_ON = frozenset(
     ]
 )
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+_ITSELF = frozenset(
+    [".to", ".cuda", ".cpu", ".half", ".float", ".double", ".bfloat16", ".train", ".eval", ".requires_grad_"]
+)
 
 
 class Held:
@@ -159,7 +162,7 @@ def _walk(found: Holding, value: Value, amount: str, group: int, depth: int) -> 
 
 def _object(found: Holding, value: Obj, amount: str, group: int, depth: int) -> None:
     if value.name in _LISTINGS and value.receiver is not None:
-        owners = [wrapped(o) for o in options_of(value.receiver, limit=6)]
+        owners = [_moved(o) for o in options_of(value.receiver, limit=6)]
         things = [o for o in owners if isinstance(o, Obj)]
         found.complete = found.complete and len(things) == len(owners) and bool(things)
         for owner in things:
@@ -185,6 +188,17 @@ def _object(found: Holding, value: Obj, amount: str, group: int, depth: int) -> 
         found.parts.append(Held(value, amount, group))  # a plain tensor that requires grad
     else:
         found.complete = False
+
+
+def _moved(value: Value) -> Value | None:
+    """The module whose parameters are asked for: moving or casting a module gives the module itself."""
+    current = wrapped(value)
+    while isinstance(current, Obj) and current.name in _ITSELF and current.receiver is not None:
+        inner = wrapped(current.receiver)
+        if not isinstance(inner, Obj):
+            break
+        current = inner
+    return current
 
 
 def _second(value: Obj) -> bool:

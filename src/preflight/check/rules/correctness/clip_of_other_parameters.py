@@ -24,7 +24,8 @@ from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.parameters import holding_of, listed
 from preflight.check.queries.updates import clipped, updates
 from preflight.check.rule import Rule
-from preflight.source.trace import Event
+from preflight.source.evaluate.library.methods import is_module
+from preflight.source.trace import Event, provenance
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Choice, Phi
 from preflight.vocabulary.finding import Finding
@@ -115,6 +116,33 @@ for x, y in data:
     nn.utils.clip_grad_norm_(wrapped.parameters(), 1.0)
     optimizer.step()
 """,
+    """
+import torch
+from absent_package.networks import Net
+class Trainer:
+    def __init__(self, model, device):
+        self.model = model.to(device)
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    def fit(self, loader):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(self.model(x), y).backward()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            self.optimizer.step()
+Trainer(Net(width=3), "cuda").fit(batches)
+""",
+    """
+import torch
+from absent_package import networks, spread
+network = networks.make(depth=3)
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+spread_out = spread(network)
+for x, y in batches:
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(spread_out(x), y).backward()
+    torch.nn.utils.clip_grad_norm_(spread_out.parameters(), 1.0)
+    optimizer.step()
+""",
 )
 
 
@@ -148,9 +176,9 @@ def check(context: Context) -> Iterator[Finding]:
 def _unrelated(event: Event, held: set[int]) -> bool:
     given = clipped(event)
     mine = listed(given)
-    if isinstance(given, (Choice, Phi)) or not mine.firm:
+    if isinstance(given, (Choice, Phi)) or not mine.firm or mine.members & held:
         return False
-    return not mine.members & held
+    return not any(id(v) in held for p in mine.parts if not is_module(p.owner) for v in provenance(p.owner, 60))
 
 
 def _also_clipped(loop: TrainingLoop, event: Event, held: set[int]) -> bool:
