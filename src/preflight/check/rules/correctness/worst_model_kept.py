@@ -28,7 +28,7 @@ from preflight.check.queries.metrics import rises_with_matches
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, provenance
-from preflight.source.values import Dict, Known, Obj, Unknown, Value, options_of, settle
+from preflight.source.values import Choice, Dict, Known, Obj, Seq, Unknown, Value, options_of, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -90,6 +90,28 @@ for epoch in range(10):
 )
 
 GOOD = (
+    """
+import torch
+import torch.nn.functional as F
+from torch import nn
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def evaluate(net, batches, which):
+    total = 0.0
+    for x, y in batches:
+        total += F.binary_cross_entropy_with_logits(net(x), y).item()
+    return (total, f1_of(net))[which]
+best = evaluate(model, held_out, chosen())
+for epoch in range(10):
+    for x, y in batches:
+        optimizer.zero_grad()
+        F.binary_cross_entropy_with_logits(model(x), y).backward()
+        optimizer.step()
+    now = evaluate(model, held_out, chosen())
+    if now > best:
+        best = now
+        torch.save(model.state_dict(), "best.pt")
+""",
     """
 import torch
 import torch.nn.functional as F
@@ -241,15 +263,23 @@ def _first(value: Value) -> float | None:
 
 def _is_loss(value: Value) -> bool:
     """Whether a number is a loss, or a sum or mean of losses: nothing turns its sign."""
+    base = settle(value)
+    if isinstance(base, Choice):
+        options = [o for o in base.options if not isinstance(settle(o), Known)]
+        return bool(options) and all(_is_loss(o) for o in options)
     found = False
-    # Of a table of metrics, one loss says nothing about the others.
-    for part in provenance(value, 200, ends=lambda one: isinstance(one, Dict)):
+    for part in provenance(value, 200, ends=_of_several):
         if isinstance(part, Obj) and part.kind == "op" and part.name not in ("+", "/", "*", "//"):
             return False
         if isinstance(part, Obj) and is_loss(part) is not None:
             found = True
             break
     return found
+
+
+def _of_several(value: Value) -> bool:
+    """A table of metrics, or the results of a function beside each other: one loss says nothing about the others."""
+    return isinstance(value, Dict) or (isinstance(value, Seq) and value.kind == "tuple")
 
 
 def _finding(context: Context, event: Event, text: str, wants: str) -> Finding:
