@@ -52,7 +52,11 @@ def tokens_of(value: Value | None) -> Tokens | None:
             return None
         name = operation(value)
         if name == "stack" or value.name in _SAME_CALLS or name in _SAME:
+            of_list = value.name in _SAME_CALLS or name in ("tensor", "as_tensor", "LongTensor")
             value = operand(value) or (value.args[0] if value.args else None)
+            given = settle(value) if of_list and value is not None else None
+            if isinstance(given, Seq) and given.open:  # a list of tokens: where a piece was cut out of it is not kept
+                return Tokens(("value", id(given)), moved, (*path, id(given)))
             continue
         if value.kind == "attr" and value.receiver is not None:
             return _named(value.receiver, value.name, moved, path)

@@ -118,6 +118,26 @@ for batch in loader:
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+import torch.nn.functional as F
+ids = [table[letter] for letter in open("text.txt").read()]
+embed, layer, head = nn.Embedding(1000, 64), nn.TransformerEncoderLayer(64, 4, batch_first=True), nn.Linear(64, 1000)
+def batch_of(tokens):
+    at = torch.randint(0, len(tokens) - 33, (8,))
+    x = torch.stack([torch.tensor(tokens[i:i + 32]) for i in at])
+    y = torch.stack([torch.tensor(tokens[i + 1:i + 33]) for i in at])
+    return x, y
+optimizer = torch.optim.AdamW([*embed.parameters(), *layer.parameters(), *head.parameters()])
+for step in range(1000):
+    x, y = batch_of(ids)
+    h = layer(embed(x), is_causal=True, src_mask=nn.Transformer.generate_square_subsequent_mask(32))
+    loss = F.cross_entropy(head(h).view(-1, 1000), y.view(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     f"""
 import torch
 from torch import nn
