@@ -58,7 +58,9 @@ def made_at(value: Value | None) -> tuple[Obj, str] | None:
             if picked and _dimensions(value, name) <= picked:
                 return None  # one number of it, which may meet tensors of a GPU
             return (
-                (value, place) if _many(value, name) and "device" not in value.kwargs and not value.open_args else None
+                (value, place)
+                if _many(value, name) and not {"device", "out"} & value.kwargs.keys() and not value.open_args
+                else None  # out= is a tensor that is there already, on its own device
             )
         if name in _MOVES:
             place = "moved"

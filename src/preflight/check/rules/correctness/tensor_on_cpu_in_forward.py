@@ -158,6 +158,21 @@ net = Net().cuda()
 for ids, y in loader:
     nn.functional.mse_loss(net(ids.cuda()), y.cuda()).backward()
 """,
+    """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(1000, 8), nn.Embedding(64, 8)
+    def forward(self, ids):
+        places = ids.new(ids.size(1)).long()
+        places = torch.arange(ids.size(1), out=places).unsqueeze(0)
+        return self.words(ids) + self.places(places)
+net = Net().cuda()
+for ids, y in loader:
+    nn.functional.mse_loss(net(ids.cuda()), y.cuda()).backward()
+""",
 )
 
 
