@@ -28,6 +28,7 @@ from preflight.check.queries.modes import (
     concerns,
     handed_out,
     has_modes,
+    holds,
     leaves,
     models_of,
     modes_of,
@@ -141,6 +142,30 @@ main()
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+class Probe(nn.Module):
+    def __init__(self, body):
+        super().__init__()
+        self.body, self.head = body, nn.Sequential(nn.Dropout(0.2), nn.Linear(8, 2))
+    def forward(self, x):
+        return self.head(self.body(x))
+model = Probe(nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)))
+model.body.eval()
+optimizer = torch.optim.AdamW(model.head.parameters(), lr=0.001)
+def evaluate(net, batches):
+    net.eval()
+    with torch.no_grad():
+        return [net(x) for x, _ in batches]
+for epoch in range(10):
+    model.head.train()
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    evaluate(model, test_loader)
+""",
     """
 import torch
 from transformers import LlamaForCausalLM
@@ -354,7 +379,7 @@ def _left_on(context: Context, model: Obj, loop: TrainingLoop) -> tuple[Event, F
         common = next((f for f in event.context.loops() if backward.context.within(f)), None)
         if common is None or leaves(event, common) or handed_out(context, model, common):
             continue
-        if _chosen(context, event, common):
+        if _chosen(context, event, common) or _parts_trained(context, model, common):
             continue
         if any(m.training is not False and m.event.context.within(common) for m in modes):
             continue
@@ -377,6 +402,14 @@ def _chosen(context: Context, event: Event, common: Frame) -> bool:
         if other.number > event.number and other.context.within(common)
         for e in together
         for model in models_of(e.receiver)
+    )
+
+
+def _parts_trained(context: Context, model: Obj, common: Frame) -> bool:
+    """Whether the loop puts parts of the model into train mode: that the rest of it stays in eval mode is a choice."""
+    return any(
+        event.context.within(common) and any(holds(model, part) for part in models_of(event.receiver))
+        for event in context.trace.calls(".train")
     )
 
 
