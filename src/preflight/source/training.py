@@ -155,7 +155,15 @@ def same_guards(first: Event, second: Event) -> bool:
             for other in first.context.frames():
                 if other.kind == "if" and other.polarity is not frame.polarity and _one_test(other, frame):
                     return False
+        if frame.kind == "call" and any(_instead(other, frame) for other in first.context.frames()):
+            return False
     return True
+
+
+def _instead(first: Context, second: Context) -> bool:
+    """Whether two calls are one call as written, of one of several functions: only one of them is made."""
+    same = first.kind == "call" and first.node is second.node and first.parent is second.parent
+    return same and first.value is not second.value
 
 
 def _one_test(first: Context, second: Context) -> bool:

@@ -80,6 +80,26 @@ GOOD = (
     """
 import torch
 from torch import nn
+def clipper(options):
+    if "value" in options:
+        limit = options["value"]
+        clip = lambda given: nn.utils.clip_grad_value_(given, limit)
+    else:
+        limit = options["norm"]
+        clip = lambda given: nn.utils.clip_grad_norm_(given, limit)
+    return clip
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+clip = clipper(read_options())
+for x, y in data:
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    clip(model.parameters())
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
 model = nn.Linear(10, 2)
 params = list(model.parameters())
 print(sum(p.numel() for p in params))
