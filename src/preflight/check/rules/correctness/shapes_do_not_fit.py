@@ -131,6 +131,32 @@ GOOD = (
     """
 import torch
 from torch import nn
+from torchvision import transforms
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(64, 64, 1)
+    def forward(self, x):
+        return torch.sigmoid(self.conv(x)) * x
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        gate = Gate()
+        body = nn.Sequential(nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.ReLU())
+        self.gate, self.body, self.pool, self.head = gate, body, nn.AdaptiveAvgPool2d(1), nn.Linear(64, 4)
+    def forward(self, x):
+        return self.head(self.pool(self.gate(self.body(x))).flatten(1))
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+made = transforms.Compose([transforms.Resize((224, 224)), transforms.ToTensor()])
+for x, y in torch.utils.data.DataLoader(Pictures(transform=made), batch_size=8, shuffle=True):
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
 class Levels(nn.Module):
     def __init__(self, width=16, factors=[1, 2, 4, 2, 1]):
         super().__init__()
@@ -294,6 +320,8 @@ def _of_images(context: Context) -> Iterator[Finding]:
         return
     if sure is None and layer.name.removeprefix("torch.nn.") not in _CHANNELS:
         return  # how many features are left hangs on the exact size, how many channels does not
+    if sure is None and misfit.shape[misfit.dimension] == image[0]:
+        return  # it may be the images that have other channels: the first layer that is made need not be the first asked
     shown = [
         Evidence("images", f"{image[0]} x {image[1]} x {image[2]}"),
         Evidence("shape given", str(misfit.shape)),
