@@ -189,7 +189,9 @@ def _used_afterwards(event: Event) -> bool:
     functions = [part for part in around if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef))]
     whole = functions[-1] if functions else event.script.tree
     uses = [part for part in ast.walk(whole) if isinstance(part, ast.Name) and part.id == target.id]
-    if any(isinstance(use.ctx, ast.Load) and _place(use) > _place(node) and use is not target for use in uses):
+    later = [use for use in uses if _place(use) > _place(node) and use is not target]
+    following = min(later, key=_read_before_written, default=None)
+    if following is not None and isinstance(following.ctx, ast.Load):
         return True
     for loop in (part for part in around if isinstance(part, (ast.For, ast.AsyncFor, ast.While))):
         inside = [use for use in uses if _encloses(loop, use) and _encloses(whole, loop)]
