@@ -22,6 +22,8 @@ _DATACLASS = frozenset(
 _DATA_BASES = frozenset(
     "pydantic.BaseModel pydantic_settings.BaseSettings typing.NamedTuple msgspec.Struct simple_parsing.Serializable".split()
 )
+_CONVERTING = frozenset({"pydantic.BaseModel", "pydantic_settings.BaseSettings"})
+_NUMBERS = {"float": float, "int": int}
 _ENUMS = frozenset("enum.Enum enum.IntEnum enum.StrEnum enum.Flag enum.IntFlag transformers.utils.ExplicitEnum".split())
 
 
@@ -130,17 +132,28 @@ def instantiate(
 def _fill(
     m: Machine, cls: Class, obj: Obj, args: list[Value], kwargs: dict[str, Value], node: ast.AST, open_: bool
 ) -> None:
+    converts = not _CONVERTING.isdisjoint(cls.external_bases())
     for index, (name, statement, owner) in enumerate(fields(cls)):
-        if name in kwargs:
-            obj.attrs[name] = kwargs[name]
-        elif index < len(args):
-            obj.attrs[name] = args[index]
+        if name in kwargs or index < len(args):
+            given = kwargs[name] if name in kwargs else args[index]
+            obj.attrs[name] = _converted(given, statement.annotation) if converts else given
         else:
             obj.attrs[name] = field_default(m, cls, owner, name, statement)
             if open_:
                 obj.attrs[name] = Unknown(f"field {name} may be given by arguments that are not known", m.site(node))
     for name, value in kwargs.items():
         obj.attrs.setdefault(name, value)
+
+
+def _converted(value: Value, annotation: ast.expr) -> Value:
+    """The value of a field of pydantic: text is read as the number that the field is declared to be."""
+    worth, kind = settle(value), _NUMBERS.get(ast.unparse(annotation))
+    if kind is None or not isinstance(worth, Known) or not isinstance(worth.value, str):
+        return value
+    try:
+        return Known(kind(worth.value), worth.site, worth.how, worth.soft)
+    except ValueError:
+        return value  # pydantic refuses it
 
 
 def field_default(m: Machine, cls: Class, owner: Class, name: str, statement: ast.AnnAssign) -> Value:

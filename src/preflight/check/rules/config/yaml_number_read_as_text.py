@@ -93,6 +93,19 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=float(config["lr"]), eps=co
     ),
     Example(
         """
+import torch, yaml
+from pydantic import BaseModel
+class Settings(BaseModel):
+    lr: float
+    steps: int = 10
+settings = Settings(**yaml.safe_load(open("config.yaml")))
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.AdamW(model.parameters(), lr=settings.lr)
+""",
+        files={"config.yaml": "lr: 1e-4\nsteps: 20\n"},
+    ),
+    Example(
+        """
 from omegaconf import OmegaConf
 import torch
 config = OmegaConf.load("config.yaml")
