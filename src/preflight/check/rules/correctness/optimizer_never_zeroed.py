@@ -19,11 +19,13 @@ When the gradients are cleared by code that cannot be seen from the script.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.queries.updates import Update, managed, updates
 from preflight.check.rule import Rule
+from preflight.source.trace import Event
 from preflight.source.values import options_of
 from preflight.vocabulary.finding import Finding
 
@@ -83,6 +85,24 @@ for x in data:
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+def made(kinds):
+    nets, drivers = {}, {}
+    nets["encoder"], nets["decoder"] = nn.Linear(8, 4), nn.Linear(4, 8)
+    for kind in kinds:
+        drivers[kind] = torch.optim.Adam(nets[kind].parameters())
+    drivers["decoder"] = torch.optim.Adam(nets["decoder"].parameters())
+    return nets, drivers
+nets, drivers = made(kinds_of_run())
+for x in loader:
+    for driver in drivers.values():
+        driver.zero_grad()
+    nn.functional.mse_loss(nets["decoder"](nets["encoder"](x)), x).backward()
+    drivers["encoder"].step()
+    drivers["decoder"].step()
+""",
     """
 import torch
 from torch import nn
@@ -170,7 +190,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _elsewhere(context: Context, update: Update) -> bool:
     """Whether its gradients are cleared outside the loop, by assignment, or by code that is given it or its models."""
-    if context.trace.on(update.optimizer, "zero_grad"):
+    if context.trace.on(update.optimizer, "zero_grad") or any(_each_of_several(e) for e in update.loop.zeros):
         return True
     for store in context.trace.stores:
         if store.name == "grad" and store.context.within(update.loop.frame):
@@ -184,3 +204,18 @@ def _elsewhere(context: Context, update: Update) -> bool:
         if any(id(o) in owners for a in (*event.args, *event.kwargs.values()) for o in options_of(a)):
             return True
     return False
+
+
+def _each_of_several(event: Event) -> bool:
+    """Whether a loop clears what it goes through, one after the other: which optimizers these are is known in part."""
+    node = event.node
+    receiver = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    if not isinstance(receiver, ast.Name):
+        return False
+    loops = [frame.node for frame in event.context.frames() if frame.kind == "loop"]
+    return any(
+        isinstance(part, ast.Name) and part.id == receiver.id
+        for loop in loops
+        if isinstance(loop, (ast.For, ast.AsyncFor))
+        for part in ast.walk(loop.target)
+    )
