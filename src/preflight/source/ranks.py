@@ -90,8 +90,8 @@ def _source(value: Value) -> Kind | None:
         name = settle(value.args[0])
         return "local" if isinstance(name, Known) and name.value in ("local_rank", "local-rank") else None
     if value.kind in ("call", "item") and value.name in _CALLS:
-        if value.name == "torch.distributed.get_rank" and value.args:
-            return None  # the rank within another group
+        if value.name == "torch.distributed.get_rank" and (value.args or "group" in value.kwargs):
+            return None  # the rank within another group, which may be made after the file that names it was read
         return _CALLS[value.name]
     if value.kind == "attr" and value.name in _ATTRIBUTES and _holds_rank(value.receiver):
         return _ATTRIBUTES[value.name]

@@ -77,6 +77,16 @@ model = nn.parallel.DistributedDataParallel(model)
 
 GOOD = (
     """
+import torch
+import torch.distributed as dist
+dist.init_process_group("nccl")
+inside, _ = dist.new_subgroups()
+def local_rank():
+    return dist.get_rank(group=inside) if dist.is_initialized() else 0
+torch.cuda.set_device(local_rank())
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2).cuda(), device_ids=[local_rank()])
+""",
+    """
 import os, torch
 import torch.distributed as dist
 dist.init_process_group("nccl")
