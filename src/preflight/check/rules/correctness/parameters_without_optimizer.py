@@ -98,6 +98,23 @@ for x, y in data:
 GOOD = (
     """
 import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.zeros(4, 8), requires_grad=True)
+        self.scale = nn.init.xavier_uniform_(self.scale)
+    def forward(self, x):
+        return x @ self.scale.t()
+net = Net()
+optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(net(x), y).backward()
+    optimizer.step()
+""",
+    """
+import torch
 import torchvision
 from torch import nn
 model = torchvision.models.resnet18(weights="DEFAULT")

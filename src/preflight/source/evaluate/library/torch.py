@@ -62,6 +62,18 @@ def _same(m: Machine, c: Call) -> Value | None:
     return c.args[0] if c.args else None
 
 
+_FILLS = (
+    "uniform_", "normal_", "trunc_normal_", "constant_", "ones_", "zeros_", "eye_", "dirac_", "xavier_uniform_",
+    "xavier_normal_", "kaiming_uniform_", "kaiming_normal_", "orthogonal_", "sparse_",
+)  # fmt: skip
+
+
+@MODEL.call(*("torch.nn.init." + name for name in _FILLS))
+def _filled(m: Machine, c: Call) -> Value | None:
+    """What fills a parameter gives the same parameter back."""
+    return c.argument(0, "tensor")
+
+
 @MODEL.call("torch.distributed.fsdp.fully_shard", "torch.distributed._composable.replicate")
 def _in_place(m: Machine, c: Call) -> Value | None:
     return c.args[0] if c.args else None
@@ -270,6 +282,6 @@ def _process(m: Machine, c: Call) -> Value | None:
 @MODEL.call("torch.distributed.get_world_size")
 def _world(m: Machine, c: Call) -> Value | None:
     size = m.environment.get("WORLD_SIZE")
-    if size is not None and not c.args:
+    if size is not None and not c.args and "group" not in c.kwargs:
         return Known(int(size), m.site(c.node), "launcher")
     return None
