@@ -99,6 +99,31 @@ GOOD = (
     """
 import torch
 from torch import nn
+class Remembering(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.out = nn.GRUCell(8, 16), nn.Linear(16, 8)
+    def cut(self, state):
+        if isinstance(state, torch.Tensor):
+            return state.detach()
+        return tuple(self.cut(part) for part in state)
+    def forward(self, x, state):
+        state = self.cut(state)
+        for step in range(x.shape[1]):
+            state = self.cell(x[:, step], state)
+        return self.out(state), state
+net = Remembering()
+optimizer = torch.optim.Adam(net.parameters())
+state = torch.zeros(4, 16)
+for x, y in loader:
+    optimizer.zero_grad()
+    found, state = net(x, state)
+    nn.functional.mse_loss(found, y).backward()
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
 rnn = nn.LSTM(10, 20)
 head = nn.Linear(20, 10)
 optimizer = torch.optim.SGD([*rnn.parameters(), *head.parameters()], lr=0.1)
@@ -207,4 +232,6 @@ def _fixed_in_place(context: Context, carry: Carry, loop: TrainingLoop) -> bool:
                 return True
         elif event.name == "?" and any(id(a) in wanted for a in event.args):
             return True
+        elif event.name == ".detach" and any(_part(o, carry.mark) for o in options_of(event.receiver)):
+            return True  # within the network that is given it
     return False
