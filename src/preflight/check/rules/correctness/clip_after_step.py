@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.updates import happens_with, updates
+from preflight.check.queries.updates import Update, happens_with, updates
 from preflight.check.rule import Rule
+from preflight.source.trace import Event
 from preflight.source.training import same_guards
 from preflight.vocabulary.finding import Finding
 
@@ -85,6 +86,28 @@ GOOD = (
     """
 import torch
 from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.mixing = nn.Linear(8, 2), nn.Parameter(torch.zeros(2))
+    def forward(self, x):
+        return self.body(x) * self.mixing
+net = Net()
+mixer = torch.optim.Adam([net.mixing], lr=0.01)
+optimizer = torch.optim.SGD(net.body.parameters(), lr=0.1)
+for (x, y), (u, v) in zip(train_loader, search_loader):
+    mixer.zero_grad()
+    nn.functional.cross_entropy(net(u), v).backward()
+    mixer.step()
+    optimizer.zero_grad()
+    mixer.zero_grad()
+    nn.functional.cross_entropy(net(x), y).backward()
+    nn.utils.clip_grad_norm_(net.parameters(), 5.0)
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
 model = nn.Linear(10, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x, y in data:
@@ -125,7 +148,8 @@ for x in data:
 
 def check(context: Context) -> Iterator[Finding]:
     """Find clipping behind the step, with none before it."""
-    for update in updates(context):
+    every = list(updates(context))
+    for update in every:
         clips = update.clips()
         backwards = update.backwards(sure=True)
         if not backwards or not clips or not update.zeros:
@@ -137,7 +161,10 @@ def check(context: Context) -> Iterator[Finding]:
         late = [
             c
             for c in clips
-            if c.number > last.number and same_guards(c, last) and happens_with(last, c, update.loop.frame)
+            if c.number > last.number
+            and same_guards(c, last)
+            and happens_with(last, c, update.loop.frame)
+            and not any(_for_another(c, other, update) for other in every)
         ]
         infinite = [c for c in late if context.value(c.argument(1, "max_norm")) == float("inf")]
         if not late or infinite:
@@ -155,3 +182,10 @@ def check(context: Context) -> Iterator[Finding]:
             ),
             related=[(last, "the optimizer steps here")],
         )
+
+
+def _for_another(clip: Event, other: Update, update: Update) -> bool:
+    """Whether a clipping comes before the step of another optimizer, whose parameters it covers as well."""
+    if other.optimizer is update.optimizer or other.loop is not update.loop:
+        return False
+    return clip in other.clips() and other.steps[-1].number > clip.number
