@@ -29,8 +29,8 @@ from preflight.check.queries.precision import Region, enabled, region_of, scaler
 from preflight.check.queries.updates import managed
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
-from preflight.source.training import loss_of
-from preflight.source.values import Known, Obj, settle
+from preflight.source.training import loss_of, same_guards
+from preflight.source.values import Known, Obj, options_of, settle
 from preflight.vocabulary.finding import Edit, Finding
 
 RULE = Rule(
@@ -97,6 +97,52 @@ for x in data:
 GOOD = (
     """
 import torch
+def train_one_epoch(model, batches, optimizer, scaler=None, amp=True):
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.cuda.amp.autocast(enabled=amp):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        if scaler is not None and amp:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+""",
+    """
+import torch
+from torch.cuda.amp import autocast
+class Trainer:
+    def __init__(self, model, optimizer, scaler, half):
+        self.model, self.optimizer, self.scaler, self.half = model, optimizer, scaler, half
+    def fit(self, batches):
+        for x, y in batches:
+            self.optimizer.zero_grad()
+            with autocast(enabled=self.half):
+                loss = torch.nn.functional.cross_entropy(self.model(x), y)
+            self.scaler.scale(loss / 4).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+""",
+    """
+import torch
+def train_one_epoch(model, batches, criterion, optimizer, loss_scaler, use_amp=False):
+    for x, y in batches:
+        if use_amp:
+            with torch.cuda.amp.autocast():
+                loss = criterion(model(x), y)
+        else:
+            loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        if use_amp:
+            loss_scaler(loss, optimizer, parameters=model.parameters())
+        else:
+            loss.backward()
+            optimizer.step()
+""",
+    """
+import torch
 from torch import nn
 model = nn.Linear(10, 2).cuda()
 optimizer = torch.optim.AdamW(model.parameters())
@@ -149,7 +195,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     for loop in context.reading.loops:
         for backward in loop.backwards:
-            region = _half(backward)
+            region = None if _beside_scaled(context, backward) else _half(context, backward)
             if (
                 region is None
                 or backward.context.shadow
@@ -185,9 +231,21 @@ def _edit(context: Context, made: Event) -> tuple[Edit, ...]:
     return edits(context.add_argument(made, "dtype=torch.bfloat16"))
 
 
-def _half(backward: Event) -> Region | None:
+def _beside_scaled(context: Context, backward: Event) -> bool:
+    """Whether the other side of a branch scales the loss: then this one is for a run without half precision."""
+    branches = {id(f.node): f.polarity for f in backward.context.frames() if f.kind == "if" and f.node is not None}
+    return any(
+        frame.kind == "if" and branches.get(id(frame.node), frame.polarity) is not frame.polarity
+        for event in context.trace.calls(".scale")
+        for frame in event.context.frames()
+    )
+
+
+def _half(context: Context, backward: Event) -> Region | None:
     """The float16 region in which a part of the loss was computed."""
     loss = loss_of(backward)
+    if any(isinstance(o, Obj) and o.name == ".scale" for o in options_of(backward.receiver)):
+        return None  # by a scaler that is handed in
     for value in graph(loss):
         if not isinstance(value, Obj) or value.kind not in {"call", "op"}:
             continue
@@ -195,7 +253,9 @@ def _half(backward: Event) -> Region | None:
             return None  # scaled by hand
         region = region_of(value.context)
         if region is not None and region.dtype == "float16" and region.device in ("cuda", None):
-            return region
+            made = context.trace.results.get(id(value))
+            if made is None or same_guards(made, backward):
+                return region
     return None
 
 
