@@ -115,3 +115,29 @@ class Scans"""
     )
     path.write_text(script)
     assert analyze(path).facts["image_size"].value == 72
+
+
+def test_parts_of_a_batch_are_no_sequences(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "class Field(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.body, self.last = nn.Linear(6, 64), nn.Softplus()\n"
+        "    def forward(self, x):\n"
+        "        return self.last(self.body(x))\n"
+        "def rendered(field, rays):\n"
+        "    near = torch.stack([rays[:, 0], rays[:, 1]], -1)\n"
+        "    return nn.Softplus()(field(torch.cat([near, rays[:, 2:]], -1)))\n"
+        "field = Field().cuda()\n"
+        "optimizer = torch.optim.Adam(field.parameters())\n"
+        "part = 1024 * 64\n"
+        "for rays, colours in torch.utils.data.DataLoader(samples, batch_size=4096, shuffle=True):\n"
+        "    found = [rendered(field, rays[i : i + part]) for i in range(0, len(rays), part)]\n"
+        "    optimizer.zero_grad()\n"
+        "    nn.functional.mse_loss(torch.cat(found), colours).backward()\n"
+        "    optimizer.step()\n"
+    )
+    assert not analyze(script).facts["sequence_length"].known

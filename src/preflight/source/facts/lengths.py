@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # A batch is cut a few operations before the network is called; what lies further back is how the data was made.
 _NEAR = 40
+# Layers of torch that look tokens up, or may hold what does; of others, a model is only a part.
+_MAY_EMBED = frozenset(f"torch.nn.{n}" for n in ("Embedding", "EmbeddingBag", "Sequential", "ModuleList", "ModuleDict"))
 
 
 def schedule_of(value: Value | None) -> list[tuple[int, int]]:
@@ -51,7 +53,8 @@ def embeds(reading: Reading, event: Event) -> bool:
     """Whether the network looks its input up in a table, as tokens are: unless its layers are out of sight."""
     network = settle(event.receiver) if event.receiver is not None else None
     if not isinstance(network, Obj) or network.cls is None:
-        return True
+        layer = isinstance(network, Obj) and network.name.startswith("torch.nn.")
+        return not layer or network.name in _MAY_EMBED  # type: ignore[union-attr]
     for inner in reading.trace.calls("()", "torch.nn.functional.embedding"):
         table = settle(inner.receiver) if inner.receiver is not None else None
         named = inner.name != "()" or (isinstance(table, Obj) and table.name == "torch.nn.Embedding")
