@@ -192,3 +192,28 @@ def test_a_network_of_images_is_not_asked_for_a_length(capsys: pytest.CaptureFix
         for name in ("pictures.py", "text.py")
     ]
     assert told == [False, True]
+
+
+def test_a_search_over_a_network_whose_memory_is_not_known_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "from absent_package import mixed\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.first, self.last = nn.Conv2d(4, 64, 3, padding=1), nn.Conv2d(64, 4, 3, padding=1)\n"
+        "    def forward(self, x):\n"
+        "        return self.last(mixed(self.first(x)))\n"
+        "net = Net().cuda()\n"
+        "optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)\n"
+        "for x, y in torch.utils.data.DataLoader(samples, batch_size=8, shuffle=True):\n"
+        "    optimizer.zero_grad()\n"
+        "    nn.functional.mse_loss(net(x.cuda()), y.cuda()).backward()\n"
+        "    optimizer.step()\n"
+    )
+    found = report(capsys, "--script", str(path), "--gpus", "16", "--gpu", "h100", "--search")
+    assert (found["verdict"], found["memory"]["fits"]) == ("UNKNOWN", "unknown")

@@ -105,7 +105,11 @@ def _impossible(request: Request, found: Found) -> UsageError:
 def _nothing_fits(request: Request, found: Found, plan: Plan) -> Report:
     """Return the report of a search in which nothing fits: what comes closest, and what it lacks."""
     closest = closest_of(request, found)
-    assert closest is not None  # something was evaluated, and none of it fits
+    if closest is None:  # what a layout needs is known of none
+        ready = settled(request)
+        assert ready.parallel is not None
+        direct = candidate(ready, ready.parallel, ready.run)
+        return report_of(ready, direct, msgspec.structs.replace(plan, candidates=(direct,)))
     parallel, run, memory = closest
     one = with_cost(request, candidate(request, parallel, run))
     notes = list(request.notes)
