@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, provenance
-from preflight.source.values import Func, Obj
+from preflight.source.values import Func, Obj, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -89,6 +89,22 @@ Stopping(metric="accuracy")
 )
 
 GOOD = (
+    """
+import torch
+class Trainer:
+    def __init__(self, model, optimizer, batches):
+        self.model, self.optimizer, self.batches = model, optimizer, batches
+    def loss_of(self):
+        raise NotImplementedError
+    def train(self):
+        for batch in self.batches:
+            self.optimizer.zero_grad()
+            self.loss_of(batch).backward()
+            self.optimizer.step()
+class Classifier(Trainer):
+    def loss_of(self, batch):
+        return torch.nn.functional.cross_entropy(self.model(batch[0]), batch[1])
+""",
     """
 import functools
 def train(model, loader, epochs=3, *rest, **more):
@@ -190,7 +206,7 @@ def check(context: Context) -> Iterator[Finding]:
         func = event.func
         if not event.inlined or not isinstance(func, Func) or isinstance(func.node, ast.Lambda):
             continue
-        if not _written(event, func, func.node.name) or _depends(event):
+        if not _written(event, func, func.node.name) or _depends(event) or _stands_for_another(event, func):
             continue
         if (
             len(callees[id(event.node)]) > (2 if func.node.name == "__init__" else 1)
@@ -223,6 +239,16 @@ def _unreached(event: Event) -> bool:
     """Whether the call stands in a function that nothing of the script calls: a run does not come by."""
     first = list(event.context.frames())[-1:]
     return any(f.kind == "root" and isinstance(f.value, Func) and f.value.owner is None for f in first)
+
+
+def _stands_for_another(event: Event, func: Func) -> bool:
+    """Whether a method without a body is called on its own class: what runs is the method of a class that extends it."""
+    given = settle(event.args[0]) if event.args else None
+    if func.owner is None or not isinstance(given, Obj) or given.cls is not func.owner:
+        return False
+    body = [s for s in func.node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    abstract = any("abstract" in ast.unparse(d) for d in func.node.decorator_list)
+    return abstract or all(isinstance(s, (ast.Raise, ast.Pass)) for s in body)
 
 
 def _depends(event: Event) -> bool:
