@@ -49,12 +49,12 @@ _EVALUATION_HOOKS = r"\.(validation|test|predict)_(step|epoch_end)$|\.on_(valida
 def recorded(frame: Frame) -> bool | None:
     """Whether gradients are recorded at a place; None where a value decides that is not known."""
     for outer in frame.frames():
-        if isinstance(outer.value, Func) and _evaluated_by_framework(outer.value):
+        if isinstance(outer.value, Func) and evaluated_by_framework(outer.value):
             return False
     return grad_mode(frame)
 
 
-def _evaluated_by_framework(func: Func) -> bool:
+def evaluated_by_framework(func: Func) -> bool:
     """Lightning turns gradients off around its validation, test and prediction hooks."""
     owner = func.owner
     if owner is None or not re.search(_EVALUATION_HOOKS, func.qualname):

@@ -23,12 +23,13 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.kept_graphs import evaluated_by_framework
 from preflight.check.queries.modes import concerns, handed_out, has_modes, modes_of, network_modes, reaches, uses_of
 from preflight.check.queries.tensors import grad_off, within_forward
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, provenance
 from preflight.source.training import TrainingLoop
-from preflight.source.values import Obj, Value, settle
+from preflight.source.values import Func, Obj, Value, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -107,6 +108,30 @@ for x, y in batches:
 )
 
 GOOD = (
+    """
+import torch
+import lightning.pytorch as pl
+from torch import nn
+class Lit(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
+        self.rebuilt = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.1))
+        self.automatic_optimization = False
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters())
+    def training_step(self, batch, batch_idx):
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(self.rebuilt(self.net(batch)), batch)
+        self.manual_backward(loss)
+        optimizer.step()
+    def validation_step(self, batch, batch_idx):
+        self.net.eval()
+        with torch.no_grad():
+            return self.rebuilt(self.net(batch))
+pl.Trainer(max_epochs=3).fit(Lit(), torch.utils.data.DataLoader(first, batch_size=8), torch.utils.data.DataLoader(second, batch_size=8))
+""",
     """
 import torch
 import torch.nn.functional as F
@@ -304,7 +329,12 @@ def _sources(context: Context, event: Event) -> list[Value]:
 
 
 def _in_eval(context: Context, model: Obj, event: Event) -> bool:
-    """Whether the model may be in eval mode at a call: the last unconditional call of train or eval before it says."""
+    """Whether the model may be in eval mode at a call: the last unconditional call of train or eval before it says.
+
+    Lightning sets the mode of all networks of its module around the hooks that evaluate.
+    """
+    if any(isinstance(f.value, Func) and evaluated_by_framework(f.value) for f in event.context.frames()):
+        return True
     for mode in reversed(modes_of(context, model)):
         if mode.event.number > event.number:
             continue
