@@ -74,6 +74,65 @@ def test_workers_leave_their_seeds_in_files_of_their_own(tmp_path: Path, method:
         assert {worker: args["used"] for worker, args in told.items()} == {0: ["python"], 1: ["python"]}
 
 
+HELD = """
+import random
+import torch
+
+class Shift:
+    def __init__(self, seed):
+        self.chance = random.Random(seed)
+    def __call__(self, x):
+        return x + self.chance.random()
+
+class Chain:
+    def __init__(self, *parts):
+        self.parts = list(parts)
+    def __call__(self, x):
+        for part in self.parts:
+            x = part(x)
+        return x
+
+class Drawn(torch.utils.data.Dataset):
+    def __init__(self):
+        self.change = Chain(torch.neg, Shift(SEED))
+        self.samples = [torch.ones(1)] * 100
+        self.around = self  # a circle
+    def __len__(self):
+        return 12
+    def __getitem__(self, index):
+        return self.change(self.samples[index])
+
+def begin(worker):
+    torch.utils.data.get_worker_info().dataset.change.parts[1].chance.seed(worker)
+
+net = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.utils.data.DataLoader(Drawn(), batch_size=3, num_workers=2, worker_init_fn=BEGIN):
+    optimizer.zero_grad()
+    net(x).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="a fork shares the page that tells it"
+)
+@pytest.mark.parametrize(("begin", "states"), [("None", 1), ("begin", 2)])
+def test_generators_are_found_in_the_transforms_that_a_dataset_holds(tmp_path: Path, begin: str, states: int) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(HELD.replace("SEED", "7").replace("BEGIN", begin))
+    folder = tmp_path / "t"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=environment(Settings(str(folder))), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    told = [row["args"] for row in _rows(folder)["call"] if row["name"] == "worker"]
+    assert [args["used"] for args in told] == [["own"], ["own"]]
+    assert len({args["own"] for args in told}) == states
+
+
 def _rows(folder: Path) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in ("seed", "batch", "call", "trouble")}
     for batch in TraceFolder(folder).batches(by="iteration"):

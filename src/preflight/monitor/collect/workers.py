@@ -21,6 +21,11 @@ _SEAT = struct.Struct("<BBIIII")
 _SIZE = 32
 _SOURCES = ("torch", "numpy", "python", "own")
 _MOST_OWN = 64
+_DEEPEST, _MOST_MEMBERS, _MOST_HOLDERS = 4, 32, 128
+"""How far generators are looked for in what a dataset holds, in how long lists, and in how many things in all."""
+_PLAIN = frozenset(
+    {"builtins", "types", "numpy", "random", "pandas", "pyarrow", "PIL", "functools", "threading", "logging"}
+)
 
 
 class Seats:
@@ -127,7 +132,7 @@ def _state_of(generator: Any) -> int:
 
 
 def _generators_near(dataset: Any) -> Iterator[Any]:
-    """Generators that a dataset holds, one of those it wraps, or the module in which it is written."""
+    """Generators that a dataset holds, one of those it wraps, what these hold, or the module in which they are written."""
     numpy, torch = sys.modules.get("numpy"), sys.modules["torch"]
     kinds: tuple[type, ...] = (random.Random, torch.Generator)
     if numpy is not None:
@@ -136,11 +141,45 @@ def _generators_near(dataset: Any) -> Iterator[Any]:
     for _ in range(4):
         module = sys.modules.get(type(dataset).__module__)
         ours = getattr(module, "__name__", "").partition(".")[0] in ("torch", "builtins")
-        for held in (getattr(dataset, "__dict__", {}), {} if module is None or ours else vars(module)):
-            for value in list(held.values()):
+        for values in (_held_by(dataset), () if module is None or ours else list(vars(module).values())):
+            for value in values:
                 if isinstance(value, kinds) and id(value) not in seen and len(seen) < _MOST_OWN:
                     seen.add(id(value))
                     yield value
         dataset = getattr(dataset, "dataset", None)
         if dataset is None:
             return
+
+
+def _held_by(dataset: Any) -> Iterator[Any]:
+    """What a dataset holds, and what that holds in turn: a list of transforms, or one that is made of others."""
+    level, looked_at = [dataset], {id(dataset)}
+    for depth in range(_DEEPEST):
+        below: list[Any] = []
+        for holder in level:
+            for value in _members(holder) if depth else _attributes(holder):
+                yield value
+                if id(value) not in looked_at and len(looked_at) < _MOST_HOLDERS and _holds_others(value):
+                    looked_at.add(id(value))
+                    below.append(value)
+        level = below
+
+
+def _members(holder: Any) -> list[Any]:
+    if isinstance(holder, dict):
+        return list(holder.values())
+    return list(holder) if isinstance(holder, (list, tuple)) else _attributes(holder)
+
+
+def _attributes(holder: Any) -> list[Any]:
+    return list(getattr(holder, "__dict__", {}).values())
+
+
+def _holds_others(value: Any) -> bool:
+    """Whether a value may hold generators: a short list of other things, or an object that is no data and no code."""
+    if isinstance(value, (list, tuple, dict)):
+        return len(value) <= _MOST_MEMBERS
+    kind = type(value)
+    return (
+        kind.__module__.partition(".")[0] not in _PLAIN and hasattr(value, "__dict__") and not isinstance(value, type)
+    )
