@@ -51,7 +51,10 @@ class Optimizers:
         groups = given.get("param_groups", ()) if isinstance(given, dict) else ()
         state = given.get("state", ()) if isinstance(given, dict) else ()
         rates = [number_of(group.get("lr")) for group in groups if isinstance(group, dict)]
-        seen = {"state": len(state), "rates": rates[:MOST_GROUPS]}
+        seen: dict[str, Any] = {"state": len(state), "rates": rates[:MOST_GROUPS]}
+        first = [number_of(group.get("initial_lr")) for group in groups if isinstance(group, dict)]
+        if any(one is not None for one in first):  # it had a schedule
+            seen["first"] = first[:MOST_GROUPS]
         entry = self.recorder.enter("load_state_dict", self.name(args[0]), seen)
         entry.about = args[0]
         return entry

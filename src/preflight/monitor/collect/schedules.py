@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from .entry import Entry
-from .groups import rehearsed
+from .groups import MOST_GROUPS, number_of, rehearsed
 from .optimizers import Optimizers
 from .patching import Patches
 from .places import here, user_frame
@@ -93,6 +93,8 @@ class Schedules:
             return None
         seen: dict[str, Any] = {"index": number, "optimizer": name, "by": _caller()}
         seen.update({"count": scheduler.last_epoch, "before": _rates(optimizer), **_horizon(scheduler)})
+        if scheduler.last_epoch == 0:
+            seen["base"] = [number_of(one) for one in getattr(scheduler, "base_lrs", ())][:MOST_GROUPS]
         moments = _moments(scheduler)
         if moments:
             seen["moments"] = moments

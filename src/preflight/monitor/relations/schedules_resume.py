@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -10,6 +11,19 @@ from preflight.monitor.window import ORDER, Call, Window
 
 _FAR = 2
 """Steps of a saved schedule from which on it makes a difference whether it goes on."""
+_JUMP = 1.2
+"""How many times that a rate must change with the first advance, where the file holds no state of a schedule."""
+_ENDED = 0.01
+"""The share of its first rate at which a schedule is at its end."""
+
+
+class _Restored(NamedTuple):
+    """An optimizer that was restored: how far a saved schedule was, or the rates and first rates of one that was not saved."""
+
+    call: Call
+    far: int = 0
+    rates: tuple[float, ...] = ()
+    first: tuple[float, ...] = ()
 
 
 class SchedulesResume(Relation):
@@ -22,6 +36,10 @@ class SchedulesResume(Relation):
     holds the state of one that was a few steps on. One that was restored, or made with where it is to go on, counts from
     there; one that is advanced before the next step is brought there by hand. Where a schedule of the same optimizer has
     advanced before, what is begun anew is another phase of the training.
+    Of a file without any schedule's state, the optimizer's own tells that it had one: its groups hold a first rate beside
+    the one that they had come to. A schedule that is made with that first rate, counts from nought and takes the rate
+    elsewhere with its first advance was not saved, and begins anew as well. One with another first rate is a new phase, and
+    so is one that follows a schedule that had come to its end.
     """
 
     name = "schedules-resume"
@@ -32,13 +50,12 @@ class SchedulesResume(Relation):
     whole = False
     severity = "warning"
     priority = 22
-    cause = "the scheduler's state was saved, and scheduler.load_state_dict() was not called"
-    advice = "restore the scheduler, too: scheduler.load_state_dict(checkpoint[...])"
+    cause = "scheduler.load_state_dict() was not called, or the state of the scheduler was not even saved"
+    advice = "save the state of the scheduler and restore it, too: scheduler.load_state_dict(checkpoint[...])"
 
     def __init__(self) -> None:
         self._read: Call | None = None  # the file that was read last
-        self._restored: dict[str, tuple[int, Call]] = {}
-        """By optimizer that was restored and not advanced since: how far a schedule was, nought where it was restored, too."""
+        self._restored: dict[str, _Restored] = {}  # optimizers that were restored and not advanced since
         self._advanced: set[str] = set()  # optimizers whose schedule has advanced
         self._loaded: set[object] = set()  # numbers of schedulers that were restored
 
@@ -50,33 +67,48 @@ class SchedulesResume(Relation):
             if call.name == "load":
                 self._read = call
             elif call.name == "scheduler.step":
-                far, restored = self._restored.pop(optimizer, (0, None))
+                restored = self._restored.pop(optimizer, None)
                 if restored is not None:
                     known = optimizer in self._advanced or told.get("index") in self._loaded
-                    yield self._judge(call, 0 if known or not _stepped_between(restored, call, window) else far)
+                    judged = not known and _stepped_between(restored.call, call, window)
+                    yield self._judge(call, restored if judged else None)
                 self._advanced.add(optimizer)
             elif "scheduler" in told:
                 self._loaded.add(told["scheduler"])
-                self._restored[optimizer] = 0, call
+                self._restored[optimizer] = _Restored(call)
             elif call.object.startswith("optimizer") and self._read is not None:
-                self._restored[call.object] = self._far(self._read, call, window), call
+                self._restored[call.object] = self._taken(self._read, call, window)
 
     @staticmethod
-    def _far(read: Call, restored: Call, window: Window) -> int:
-        """How far on a schedule is whose state lies in the file that an optimizer is restored from; nought where it is not."""
-        far = max((read.result or {}).get("schedules") or [0])
-        return 0 if far < _FAR or _stepped_between(read, restored, window) else far
+    def _taken(read: Call, restored: Call, window: Window) -> _Restored:
+        """What an optimizer that is restored from a file tells of a schedule; nothing where it is of no use."""
+        if _stepped_between(read, restored, window):
+            return _Restored(restored)
+        saved, told = (read.result or {}).get("schedules"), restored.args or {}
+        if saved:
+            far = max(saved)
+            return _Restored(restored, 0 if far < _FAR else far)
+        rates, first = _numbers(told, "rates"), _numbers(told, "first")
+        under_way = told.get("state") and len(rates) == len(first) > 0 and rates != first
+        ended = max(rates, default=0.0) <= _ENDED * max(first, default=0.0)
+        return _Restored(restored, 0, rates, first) if under_way and not ended else _Restored(restored)
 
     @staticmethod
-    def _judge(call: Call, far: int) -> Example:
-        told = call.args or {}
-        wrong = far > 0 and told.get("count") == 0
+    def _judge(call: Call, restored: _Restored | None) -> Example:
+        told, result = call.args or {}, call.result or {}
+        begins = told.get("count") == 0 and restored is not None
+        expected = None
+        if begins and restored is not None and restored.far:
+            expected = f"a schedule that goes on after {restored.far} steps"
+        elif begins and restored is not None and _anew(restored, told, result):
+            expected = f"a schedule that goes on from the rate {restored.rates[0]:g}"
+        wrong = expected is not None
         return Example(
             (),
             not wrong,
             {"scheduler": call.object},
             variables=(call.object, str(told.get("optimizer"))) if wrong else (),
-            expected=f"a schedule that goes on after {far} steps" if wrong else None,
+            expected=expected,
             seen="one that counts from nought" if wrong else None,
             call=call,
             detail=f"{call.object} begins anew although its optimizer was restored" if wrong else "",
@@ -92,6 +124,10 @@ class SchedulesResume(Relation):
         mini = Mini({"model.weight": {}})  # another phase begins at the best weights so far, with a schedule of its own
         first = mini.window(*_trained(3))
         yield [first, mini.window(*_READ, *_trained(0))]
+        yield _unsaved(0.004, 0.01, 0.0041)  # it was brought to where it was
+        yield _unsaved(0.004, 0.01, 0.0002, base=0.005)  # another phase
+        yield _unsaved(0.00001, 0.01, 0.0002)  # one that follows on a schedule that was over
+        yield _unsaved(0.01, 0.01, 0.0002)  # none was under way
         mini = Mini({"model.weight": {}})  # weights are taken from a file; the optimizer is put back after a few trials
         first = mini.window(_READ[0], "backward", "step optimizer0:Adam")
         yield [first, mini.window(_READ[1], *_trained(0))]
@@ -99,12 +135,32 @@ class SchedulesResume(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _resumed(loaded=False)
+        yield _unsaved(0.004, 0.01, 0.0002)
 
 
 _READ = (
     ("load", {"result": {"schedules": [12]}}),
     ("load_state_dict optimizer0:Adam", {"args": {"state": 2, "rates": [0.01]}}),
 )
+
+
+def _numbers(told: Mapping[str, Any], key: str) -> tuple[float, ...]:
+    """Numbers of groups, all of them known; else none."""
+    found = told.get(key) or ()
+    return tuple(found) if all(isinstance(one, (int, float)) for one in found) else ()
+
+
+def _anew(restored: _Restored, told: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+    """Whether a schedule with the first rates of one that was not saved takes the rates elsewhere with its first advance."""
+    base, after = _numbers(told, "base"), _numbers(result, "rates")
+    if base != restored.first or not base or len(after) != len(base):
+        return False
+    return any(_far_apart(*pair) for pair in zip(restored.rates, after, strict=True))
+
+
+def _far_apart(one: float, other: float) -> bool:
+    low, high = sorted((abs(one), abs(other)))
+    return high > _JUMP * low
 
 
 def _stepped_between(before: Call, after: Call, window: Window) -> bool:
@@ -128,3 +184,15 @@ def _resumed(loaded: bool, count: int = 0) -> list[Window]:
     mini = Mini({"model.weight": {}})
     restored = (_restored(12),) if loaded else ()
     return [mini.window(*_READ, *restored, *_trained(12 if loaded else count))]
+
+
+def _unsaved(rate: float, first: float, after: float, base: float | None = None) -> list[Window]:
+    """A resume from a file without the state of a schedule."""
+    mini = Mini({"model.weight": {}})
+    restored = {"args": {"state": 2, "rates": [rate], "first": [first]}}
+    told = {"index": 0, "optimizer": "optimizer0:Adam", "count": 0, "base": [first if base is None else base]}
+    advance = ("scheduler.step LambdaLR", {"args": told, "result": {"rates": [after]}})
+    read: tuple[str, dict[str, object]] = ("load", {"result": {}})
+    return [
+        mini.window(read, ("load_state_dict optimizer0:Adam", restored), "backward", "step optimizer0:Adam", advance)
+    ]
