@@ -2,6 +2,7 @@
 
 ## What it does
 Reports triangular boolean masks that forbid what they should allow, and padding masks that mark the real tokens.
+It also reports where what goes into a layer is multiplied by the padding mask that the layer itself is given.
 In `scaled_dot_product_attention`, True means that a position may be attended to; in `nn.MultiheadAttention` and the transformer layers, True means that it may not.
 
 ## Why
@@ -69,6 +70,16 @@ for ids in loader:
     h = embed(ids)
     encoder(h, src_key_padding_mask=(ids != args.pad)).sum().backward()
 """,
+    """
+import torch, torch.nn as nn
+table = nn.Embedding(65, 64)
+embed = nn.Embedding(1000, 64)
+layer = nn.TransformerEncoderLayer(64, 4)
+for ids, lengths in loader:
+    padding = torch.arange(64)[None] >= lengths[:, None]
+    places = torch.arange(1, 65)[None] * padding
+    layer(embed(ids) + table(places), src_key_padding_mask=padding).sum().backward()
+""",
 )
 
 GOOD = (
@@ -90,6 +101,17 @@ import torch, torch.nn as nn
 attention = nn.MultiheadAttention(64, 4)
 for x, valid in loader:
     attention(x, x, x, key_padding_mask=~valid)[0].sum().backward()
+""",
+    """
+import torch, torch.nn as nn
+table = nn.Embedding(65, 64)
+layer = nn.TransformerEncoderLayer(64, 4)
+filler = nn.Parameter(torch.zeros(64))
+for x, lengths in loader:
+    padding = torch.arange(64)[None] >= lengths[:, None]
+    h = x * ~padding[..., None] + filler * padding[..., None]
+    bias = padding * -1e9
+    layer(h + table(torch.arange(1, 65)[None] * ~padding) + bias[..., None], src_key_padding_mask=padding).sum().backward()
 """,
 )
 
@@ -136,6 +158,7 @@ def _padding(context: Context, event: Event) -> Iterator[Finding]:
     """A padding mask made by comparing the tokens with the padding id for inequality."""
     for keyword, position in _PADDING.get(module_name(event) or "", ()):
         mask = event.argument(position, keyword)
+        yield from _multiplied(context, event, mask, keyword)
         found = origin(mask, VIEWS - {"float"})
         if found is None or operation(found) not in ("!=", "ne"):
             continue
@@ -157,6 +180,36 @@ def _padding(context: Context, event: Event) -> Iterator[Finding]:
                 expected="padding is hidden and real tokens are seen",
             ),
         )
+
+
+def _multiplied(context: Context, event: Event, mask: Value | None, keyword: str) -> Iterator[Finding]:
+    """What goes in, multiplied by the mask that is True where a token is hidden."""
+    hidden = origin(mask, items=True)
+    if hidden is None:
+        return
+    parts = [part for given in event.args[:3] for part in provenance(given, 200) if isinstance(part, Obj)]
+    summed = {id(settle(one)) for part in parts if part.kind == "op" and part.name in ("+", "-") for one in part.args}
+    for part in parts:
+        if part.kind != "op" or part.name != "*" or id(part) in summed or len(part.args) != 2:
+            continue
+        origins = [origin(one, items=True) for one in part.args]
+        numbers = [one for one in part.args if plain(one) is not None]
+        if numbers or all(one is not hidden for one in origins) or origins[0] is origins[1]:
+            continue
+        yield context.finding(
+            RULE,
+            event,
+            f"{keyword} is True where a token is hidden, and what goes in is multiplied by it: "
+            "nothing is left of the real tokens, and the padding is kept",
+            evidence=[Evidence("mask", source_text(context, mask or hidden))],
+            related=[(part, "it is multiplied here"), (hidden, "the mask is made here")],
+            fix=Fix(
+                title="multiply by the inverted mask",
+                instruction="multiply by ~mask, which is True at the real tokens",
+                expected="the padding is zero and the real tokens keep their values",
+            ),
+        )
+        return
 
 
 def _padding_id_of(event: Event, tokens: Value | None) -> int | None:
