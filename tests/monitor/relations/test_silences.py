@@ -355,3 +355,46 @@ def test_an_optimizer_that_was_given_an_empty_state_beside_its_schedule_had_none
     assert alarms("optimizer-resumes", resumed(goes_on)) == 1
     assert alarms("optimizer-resumes", resumed(goes_on, state)) == 0
     assert alarms("optimizer-resumes", resumed(state, goes_on)) == 0
+
+
+def unheld_head(come: object, *last: Any, how: str = "exit", body: int = 0) -> list[Window]:
+    """A body that is trained below a head of no optimizer, in a program whose text says whether another one may come."""
+    mini = Mini({"body.weight": {}, "head.weight": {"optimizer": -1}})
+    forwards = [
+        (f"forward {one}", {"args": {"training": True}, "inside": [f"module {one}"]}) for one in ("body", "head")
+    ]
+    own = (("gradients", {"body.weight": 0.5}, {"optimizer": 0}),)
+    head = (("before", {"head.weight": (1.0, 7)}, UNHELD_ROWS), ("gradients", {"head.weight": 0.5}, UNHELD_ROWS))
+    told = ("optimizers.ahead", {"args": {"come": come}})
+    rows = [mini.window(*forwards, "backward", *own, *head, told, "step optimizer0:SGD") for _ in range(4)]
+    return [*rows, mini.window(*last, ("note", "end", {"how": how}), complete=False)]
+
+
+UNHELD_ROWS: Any = {"optimizer": -1}
+
+
+def test_a_head_that_another_optimizer_may_take_is_judged_at_the_end() -> None:
+    assert alarms("trained-are-held", unheld_head(False)) == 1
+    assert alarms("trained-are-held", unheld_head(False)[:-1]) == 1
+    for come in (True, None):
+        assert alarms("trained-are-held", unheld_head(come)[:-1]) == 0
+        assert alarms("trained-are-held", unheld_head(come)) == 1
+        assert alarms("trained-are-held", unheld_head(come, ("variable", "head.weight", {"optimizer": 1}))) == 0
+        assert alarms("trained-are-held", unheld_head(come, how="signal")) == 0
+
+
+def test_what_an_optimizer_held_before_was_trained_in_its_turn() -> None:
+    mini = Mini({"body.weight": {}, "head.weight": {"optimizer": 1}})
+    forwards = [
+        (f"forward {one}", {"args": {"training": True}, "inside": [f"module {one}"]}) for one in ("body", "head")
+    ]
+    own = (
+        ("before", {"head.weight": (1.1, 5)}, {"optimizer": 1}),
+        ("gradients", {"head.weight": 0.5}, {"optimizer": 1}),
+    )
+    first = mini.window(*forwards, "backward", *own, "step optimizer1:SGD")
+    head = (("before", {"head.weight": (1.0, 7)}, UNHELD_ROWS), ("gradients", {"head.weight": 0.5}, UNHELD_ROWS))
+    let_go = mini.window(("variable", "head.weight", {"optimizer": -1}))
+    rest = [mini.window(*forwards, "backward", *head, "step optimizer0:SGD") for _ in range(4)]
+    assert alarms("trained-are-held", [first, let_go, *rest]) == 0
+    assert alarms("trained-are-held", rest) == 1

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from . import accumulation, grain, units
+from .ahead import Ahead
 from .clearings import Clearings
 from .closures import Closures, Given, closure_of
 from .coarse import Coarse
@@ -54,6 +55,7 @@ class Steps:
         self._casts: dict[int, int] = {}
         self._shadows = Shadows(recorder)
         self._coarse = Coarse(recorder)
+        self._ahead = Ahead(recorder, enrolled.variables)
         self._hands = 0  # steps that found parameters written to, where nothing else would have been looked at
         self._idle = 0  # steps of other optimizers since the last one of that whose steps count
 
@@ -134,6 +136,7 @@ class Steps:
                 rest = self._unstepped(index)
                 self.states.untrained("before_step", rest)
                 self.states.gradients("before_step", -1, False)
+                recorder.within("ahead", self._ahead.look)
                 if exact and index == recorder.primary:
                     recorder.within("shadows", self._shadows.look, held.pairs(), rest)
                     recorder.within("coarse", self._coarse.look, held.pairs(), rest)

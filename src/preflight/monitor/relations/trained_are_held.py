@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.adapters import adapted, mastered
+from preflight.monitor.views.awaited import AHEAD, Awaited
 from preflight.monitor.views.copies import Copies
 from preflight.monitor.views.flow import Flow, flow_of
 from preflight.monitor.window import Call, State, Variable, Window
@@ -42,12 +43,18 @@ class TrainedAreHeld(Relation):
     A network that began as a copy of one that is trained beside it, a target network, gets gradients where the program
     does not detach what it says: nothing is made of them. The gradients of a network that is no longer called, as of a first
     phase of training, are left from before.
+
+    What an optimizer held before was trained in its turn. Where the program's own text may still make an optimizer after the
+    place that it has come to, for a second stage or for a critic whose generator is warmed up first, or can't be read, the end
+    of the program is waited for: only what was in no optimizer until then, and has no like in another model that was, was
+    forgotten.
     """
 
     name = "trained-are-held"
-    needs = frozenset({"step", "state", "optimizer.new"})
+    needs = frozenset({"step", "state", "optimizer.new", AHEAD})
     follows = (flow_of,)
-    wakes = frozenset({"exact parameter at before_step", "variable", "optimizer.new"})
+    wakes = frozenset({"exact parameter at before_step", "variable", "optimizer.new", AHEAD, "note end"})
+    whole = False
     priority = 8
     cause = (
         "the optimizer was made from a part of the parameters, or before they were added, replaced or registered; "
@@ -60,6 +67,7 @@ class TrainedAreHeld(Relation):
         self._rounds: dict[int, int] = {}
         self._flow = Flow()
         self._copies = Copies()
+        self._awaited = Awaited()
         self._step = -1  # the last step of the windows before
         self._empty = False  # whether an optimizer has a group that holds nothing
         self._frozen: set[int] = set()
@@ -71,8 +79,15 @@ class TrainedAreHeld(Relation):
         self._thawed: set[int] = set()  # parameters that were frozen and no longer are: these are meant to be trained
 
     def see(self, window: Window) -> Iterator[Example]:
-        variables = window.run.variables
         self._follow(window)
+        if window.complete:
+            yield from self._look(window)
+        forgotten = self._awaited.forgotten(window, self._trained)
+        if forgotten:
+            yield self._told(window, list(forgotten), next(iter(forgotten.values())))
+
+    def _look(self, window: Window) -> Iterator[Example]:
+        variables = window.run.variables
         self._flow = flow_of(window)
         since = self._step
         self._step = max((call.q for call in window.named("step")), default=since)
@@ -91,53 +106,74 @@ class TrainedAreHeld(Relation):
         ]
         if not any(state.what == "parameter" and state.bits is not None for state in states):
             return
-        with_gradient = {
-            ident
-            for state in states
-            if state.what == "gradient"
-            for ident, norm in zip(state.ids, state.norm, strict=True)
-            if norm and ident in variables and _unheld(variables[ident])
-            if not self._flow.rested(variables[ident].root, since)
-        }
-        targets = self._targets({variables[ident].root for ident in with_gradient}, window)
-        with_gradient = {ident for ident in with_gradient if variables[ident].root not in targets}
         orphans = any(
             norm is None and ident in variables and not variables[ident].module
             for state in window.states
             if state.moment == "before_step" and state.what == "gradient"
             for ident, norm in zip(state.ids, state.norm, strict=True)
         )
-        chosen = {one.root for one in variables.values() if one.id in self._thawed and one.optimizer >= 0}
-        meant_roots = mastered(with_gradient, variables) | adapted(with_gradient, variables)
+        gone = set[int]() if orphans else self._trained  # what took the place of something has its number
+        with_gradient = {
+            ident
+            for state in states
+            if state.what == "gradient"
+            for ident, norm in zip(state.ids, state.norm, strict=True)
+            if norm and ident in variables and _unheld(variables[ident]) and ident not in gone
+            if not self._flow.rested(variables[ident].root, since)
+        }
+        targets = self._targets({variables[ident].root for ident in with_gradient}, window)
+        with_gradient = {ident for ident in with_gradient if variables[ident].root not in targets}
         for state in states:
             if state.what != "parameter" or state.bits is None:
                 continue
             self._see_written(state, variables)
-            wrong = []
-            for ident, bits in zip(state.ids, state.bits, strict=True):
-                still = bits is not None and self._bits.get(ident) == bits
-                self._bits[ident] = bits
-                if ident not in with_gradient:
-                    self._rounds.pop(ident, None)
-                    continue
-                rounds = self._rounds[ident] = 1 + (self._rounds.get(ident, 0) if still else 0)
-                meant = orphans or (ident in self._thawed and variables[ident].root not in chosen)
-                meant = meant or (rounds >= _LATER and variables[ident].root in meant_roots)
-                if variables[ident].dtype in _HALVES and variables[ident].root in self._written:
-                    continue
-                if rounds >= _ROUNDS and (meant or self._forgotten(variables[ident], variables)):
-                    wrong.append(window.run.name(ident))
+            wrong = self._wrong(state, with_gradient, orphans, variables)
             steps = window.named("step")
-            yield Example(
-                (),
-                not wrong,
-                {"optimizers": len({variable.optimizer for variable in variables.values()} - {-1})},
-                variables=tuple(wrong),
-                expected="an optimizer that holds every trainable parameter with a gradient",
-                seen=f"{len(wrong)} parameters with gradients are in no optimizer and do not change" if wrong else None,
-                call=steps[-1] if steps else None,
-                detail="Parameters get gradients, but no optimizer holds them and they never change" if wrong else "",
-            )
+            last = steps[-1] if steps else None
+            if self._awaited.open and not orphans and not self._meant_below():
+                self._awaited.wait([ident for ident in wrong if ident not in self._thawed], last, window)
+                wrong = [ident for ident in wrong if ident in self._thawed]
+            yield self._told(window, wrong, last)
+
+    def _wrong(self, state: State, with_gradient: set[int], orphans: bool, variables: dict[int, Variable]) -> list[int]:
+        """Those of a state's parameters that get gradients, are in no optimizer and stay as they are."""
+        chosen = {one.root for one in variables.values() if one.id in self._thawed and one.optimizer >= 0}
+        meant_roots = mastered(with_gradient, variables) | adapted(with_gradient, variables)
+        wrong = []
+        for ident, bits in zip(state.ids, state.bits or (), strict=True):
+            still = bits is not None and self._bits.get(ident) == bits
+            self._bits[ident] = bits
+            if not still:
+                self._awaited.drop(ident)
+            if ident not in with_gradient:
+                self._rounds.pop(ident, None)
+                continue
+            rounds = self._rounds[ident] = 1 + (self._rounds.get(ident, 0) if still else 0)
+            meant = orphans or (ident in self._thawed and variables[ident].root not in chosen)
+            meant = meant or (rounds >= _LATER and variables[ident].root in meant_roots)
+            if variables[ident].dtype in _HALVES and variables[ident].root in self._written:
+                continue
+            if rounds >= _ROUNDS and (meant or self._forgotten(variables[ident], variables)):
+                wrong.append(ident)
+        return wrong
+
+    def _told(self, window: Window, wrong: list[int], call: Call | None) -> Example:
+        """What is said of some parameters, or that there are none."""
+        optimizers = {variable.optimizer for variable in window.run.variables.values()} - {-1}
+        return Example(
+            (),
+            not wrong,
+            {"optimizers": len(optimizers)},
+            variables=tuple(map(window.run.name, wrong)),
+            expected="an optimizer that holds every trainable parameter with a gradient",
+            seen=f"{len(wrong)} parameters with gradients are in no optimizer and do not change" if wrong else None,
+            call=call,
+            detail="Parameters get gradients, but no optimizer holds them and they never change" if wrong else "",
+        )
+
+    def _meant_below(self) -> bool:
+        """Whether what optimizers were made with says that one of them was meant for what lies below."""
+        return self._empty or any((second, first) in self._turns for first, second in self._turns)
 
     def _see_written(self, state: State, variables: Mapping[int, Variable]) -> None:
         """Remember the networks of which something in half precision that nobody holds changed since it was seen last."""
@@ -177,6 +213,7 @@ class TrainedAreHeld(Relation):
         return found
 
     def _follow(self, window: Window) -> None:
+        self._awaited.see(window)
         for call in window.named("optimizer.new"):
             self._empty = self._empty or _meant_more(call)
         for one in window.changed:
@@ -191,7 +228,7 @@ class TrainedAreHeld(Relation):
         at = called.get(variable.name.rpartition(".")[0])
         if at is None:
             return False
-        if self._empty or any((second, first) in self._turns for first, second in self._turns):
+        if self._meant_below():
             return True
         if variable.root not in self._flow.roots:
             return True  # called inside of another module that does not know of it
