@@ -295,3 +295,9 @@ def test_an_editor_links_the_lines_of_a_cell() -> None:
         ]
     ).frames
     assert [one.code for one in frames] == ["loss = loss_of(logits, batch)"]
+
+
+def test_one_without_an_exception_ends_where_the_program_goes_on() -> None:
+    frames = ['  File "/home/me/fit.py", line 3, in <module>', "    y = a * b"]
+    assert parse([*frames, *(f"step {number} loss 0.1" for number in range(60))]).last == 1
+    assert parse([*frames, "step 1 loss 0.1"]).last == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from itertools import accumulate
@@ -14,7 +15,8 @@ from preflight.investigate.course.bad_ends import BadEnds
 from preflight.investigate.course.evaluations import never_finite
 from preflight.investigate.course.last_lines import LastLines, caught_by_the_program, is_end, stays_in_a_library
 from preflight.investigate.course.next_start import DONE, begun_anew
-from preflight.investigate.course.step_order import StepOrder
+from preflight.investigate.course.step_order import StepOrder, counted
+from preflight.investigate.course.trials import of_a_passed_trial
 from preflight.vocabulary.log import Raised
 
 # A rank that fails lets the others finish what is under way, and a line for every step need not be printed at once.
@@ -40,6 +42,8 @@ _OF_OPTIONS = "usercode.unrecognized-arguments"
 _LONG = 200
 """So many lines behind that are no last words of a script."""
 _SAVED = "progress.checkpoint-saved"
+_BEGINS_AN_EPOCH = re.compile(r"^\W{0,20}(?i:epoch)\W{0,4}\d{1,6} ?(?:/|of) ?\d{1,6}\W{0,20}$")
+"""The last word of a program that has begun to train."""
 _OF_A_START = ("environment.missing-module", OWN_MODULE, "environment.import-name", "usercode.syntax")
 _OF_CONDA = "environment.conda"
 """What conda says in a shell that it was not set up in; a program that needs no environment of it runs as well."""
@@ -57,15 +61,21 @@ class Progress:
         self._ranks_in: dict[int, set[int | None]] = {}
         timed: list[tuple[float, int]] = []
         self._nodes: set[str | None] = set()
+        self._by_epochs: set[int] = set()
+        numbered = {one.file for one in case.steps if one.step is not None}
         for one in case.steps:
-            if one.step is None:
+            number = one.step if one.file in numbered else counted(one)
+            if number is None:
                 continue
             rank = case.people.rank_of(one.who, one.file)
             if rank is not None and one.line > self._tables.get(one.file, one.line):
                 continue
             for key in {(one.file, rank), (one.file, None)}:
-                self._of_rank.setdefault(key, StepOrder()).add(one.line, one.step)
+                self._of_rank.setdefault(key, StepOrder()).add(one.line, number)
             self._ranks_in.setdefault(one.file, set()).add(rank)
+            if one.step is None:
+                self._by_epochs.add(one.file)
+                continue
             time = case.corrected(one.time, case.people.node_of_who(one.who, one.file))
             if time is not None:
                 timed.append((time, one.step))
@@ -124,13 +134,23 @@ class Progress:
         told = self._of_rank.get(key)
         if told is None:
             return 0
-        first = event.step if event.step is not None else -1
+        if file in self._by_epochs and self._may_be_printed_first(event):
+            return 0
+        first = told.last_before(event.hit.line) if file in self._by_epochs else event.step
+        first = first if first is not None else -1
         behind = told.beyond(event.hit.line, first, STEPS_BEHIND_AN_END)
         if behind:
             return behind
         # Another start counts from its beginning; bars draw the same step twice.
         anew = told.counted_anew(event.hit.line, first, STEPS_BEHIND_AN_END)
         return anew if anew >= STEPS_BEHIND else 0
+
+    def _may_be_printed_first(self, event: Event) -> bool:
+        """Return whether nobody caught what an event tells of: what was printed before it may wait in a buffer, and come out behind it."""
+        if event.place not in self._raised:
+            return False
+        last = self._last_raised(event)
+        return last is None or not caught_by_the_program(last)
 
     def recovered(self, event: Event) -> bool:
         """Return whether the run went on after an event as if nothing had been."""
@@ -146,7 +166,10 @@ class Progress:
             return True
         if self._printed_by_the_program(event) or self._loaded_in_part(event):
             return True
-        if event.place in self._raised and self._calm and begun_anew(self.case, event, self._last_raised(event)):
+        raised = self._last_raised(event) if event.place in self._raised else None
+        if of_a_passed_trial(event, raised, self._last):
+            return True
+        if event.place in self._raised and self._calm and begun_anew(self.case, event, raised):
             return True
         if event.category == "preemption" and event.role == "root":
             return self.behind(event) >= STEPS_BEHIND_AN_END and self._outlived(event)
@@ -276,13 +299,15 @@ class Progress:
         return last is not None and caught_by_the_program(last) and len(self._ranks_told(event.hit.file)) < 2
 
     def _loaded_in_part(self, event: Event) -> bool:
-        """Return whether a checkpoint did not fit, was loaded all the same as nothing raised, and the file tells of steps behind it."""
+        """Return whether a checkpoint did not fit, was loaded all the same as nothing raised, and the file tells of steps or of an epoch behind it."""
         if event.category != "checkpoint" or event.raised is not None or event.step is not None:
             return False
         if any(one.hit.line <= event.hit.line for one in self._raised_in.get(event.hit.file, ())):
             return False
         told = self._of_rank.get((event.hit.file, None))
-        return told is not None and told.beyond(event.hit.line, 0, 1) > 0
+        file = self.case.files.get(event.hit.file)
+        begins = file is not None and _BEGINS_AN_EPOCH.match(file.last_text) is not None
+        return begins or (told is not None and told.beyond(event.hit.line, 0, 1) > 0)
 
     def _last_raised(self, event: Event) -> Raised | None:
         """Return the last exception of the chain that an event is of."""

@@ -5,6 +5,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import islice
 
+from preflight.vocabulary.log import StepLine
+
+
+def counted(step: StepLine) -> int | None:
+    """Return the number of a step, or that of its epoch where a program counts only these; None where nothing counts."""
+    if step.step is not None:
+        return step.step
+    epoch = step.values.get("epoch")
+    return int(epoch) if epoch is not None and epoch >= 0 and epoch == int(epoch) else None
+
 
 class StepOrder:
     """Steps in the order in which they were told; add them all before the first question."""
@@ -26,6 +36,11 @@ class StepOrder:
     def beyond(self, line: int, step: int, most: int) -> int:
         """Return how many different steps beyond one were told behind a line; ``most`` where there are so many or more."""
         return self._count(bisect_right(self.lines, line), step, most)
+
+    def last_before(self, line: int) -> int | None:
+        """Return the step that was told last at a line or before it; None where none was."""
+        at = bisect_right(self.lines, line)
+        return self.numbers[at - 1] if at else None
 
     def counted_anew(self, line: int, step: int, most: int) -> int:
         """Return how many different steps were told behind a line where they begin below one and never fall back; else 0."""

@@ -16,6 +16,8 @@ MOST_LINES = 600
 _LONGEST = 2000
 _LONGEST_CODE = 200
 _MESSAGE_LINES = 12
+_OF_OTHERS = 40
+"""So many lines behind the last frame belong to what the program did next, where none of them names an exception."""
 
 _FRAME = re.compile(r'^[\s|+]*File "([^"]+)", line (\d+)(?:, in (.+))?')
 _NOTEBOOK = re.compile(
@@ -82,11 +84,14 @@ def parse(lines: Iterable[str]) -> Parsed:
     frames: list[Frame] = []
     exception = ""
     message: list[str] = []
-    last = number = -1
+    last = number = framed = -1
+    seen = 0
     boxed = ended = retold = False
     for number, line in enumerate(lines):
         if number >= MOST_LINES:
             break
+        if len(frames) > seen:
+            seen, framed = len(frames), number
         if retold and (not line.strip() or line[0].isspace()):
             found = _FRAME.match(line) or _RETOLD_FRAME.match(line)
             if found:
@@ -131,7 +136,9 @@ def parse(lines: Iterable[str]) -> Parsed:
             last = number
             retold = first.strip() == _RETOLD
             ended = ":" not in text  # without a message Python prints the class alone: what stands below is another's
-    return _parsed(exception, message, frames, False, last if last >= 0 else number)
+    if last < 0:
+        last = framed if framed >= 0 and number - framed >= _OF_OTHERS else number
+    return _parsed(exception, message, frames, False, last)
 
 
 def _of_cell(line: str) -> Frame | None:

@@ -1,0 +1,60 @@
+"""Runs that count their epochs alone: what they go on behind did not end them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.investigate.diagnose import diagnose
+from preflight.vocabulary.incident import Incident
+
+_MEMORY = "kernel: Out of memory: Killed process 4711 (java) total-vm:9830400kB\n"
+_DRIVER = (
+    "/env/lib/python3.11/site-packages/torch/cuda/__init__.py:138: UserWarning: CUDA initialization: The NVIDIA driver on your system"
+    " is too old (found version 11040).\n"
+)
+_CAUGHT = 'Traceback (most recent call last):\n  File "/home/me/fit.py", line 9, in work\n    act()\nValueError: a plan of no parts\n'
+_UNCAUGHT = _CAUGHT.replace("in work", "in <module>")
+
+
+def told(folder: Path, text: str) -> Incident:
+    (folder / "run.log").write_text(text)
+    return diagnose(folder).incident
+
+
+def epochs(first: int, behind: int) -> str:
+    return "".join(f"Epoch {number}: train loss {2.0 / number:.4f}\n" for number in range(first, behind))
+
+
+@pytest.mark.parametrize("trouble", [_MEMORY, _DRIVER, _CAUGHT])
+def test_epochs_behind_what_looks_like_an_end_show_that_it_was_none(tmp_path: Path, trouble: str) -> None:
+    assert told(tmp_path, "reading\n" + trouble + epochs(1, 6)).category == "none"
+    assert told(tmp_path, "reading\n" + epochs(1, 4) + trouble + epochs(4, 7)).category == "none"
+
+
+@pytest.mark.parametrize("trouble", [_MEMORY, _CAUGHT])
+def test_what_stands_behind_the_last_epoch_ended_the_run(tmp_path: Path, trouble: str) -> None:
+    assert told(tmp_path, "reading\n" + epochs(1, 6) + trouble).category not in ("none", "cannot-tell")
+
+
+def test_one_epoch_that_is_told_again_is_none_behind_it(tmp_path: Path) -> None:
+    text = epochs(1, 6) + _CAUGHT + epochs(5, 6) * 3
+    assert told(tmp_path, text).category == "usercode"
+
+
+def test_an_epoch_that_waited_in_a_buffer_comes_out_behind_what_nobody_caught(tmp_path: Path) -> None:
+    assert told(tmp_path, epochs(1, 4) + _UNCAUGHT + epochs(4, 5)).category == "usercode"
+
+
+def test_a_loss_that_is_no_number_in_every_epoch_stays_one(tmp_path: Path) -> None:
+    text = epochs(1, 4) + "".join(f"Epoch {number}: train loss nan\n" for number in range(4, 9))
+    assert told(tmp_path, text).category == "numerical"
+
+
+def test_a_program_that_begins_an_epoch_loaded_what_fitted(tmp_path: Path) -> None:
+    misfit = 'Error(s) in loading state_dict for Net:\n\tMissing key(s) in state_dict: "head.weight".\n'
+    assert told(tmp_path, misfit + "rate 0.1\nEpoch 1/5\n").category != "checkpoint"
+    assert told(tmp_path, misfit + "rate 0.1\n").category == "checkpoint"
+    raised = misfit.replace("Error(s)", _UNCAUGHT.replace("ValueError: a plan of no parts\n", "RuntimeError: Error(s)"))
+    assert told(tmp_path, raised + "rate 0.1\nEpoch 1/5\n").category == "checkpoint"
