@@ -6,7 +6,7 @@ from pathlib import Path
 
 from preflight.investigate.case.people import People
 from preflight.investigate.diagnose import diagnose
-from preflight.vocabulary.log import Ending, Reading, Who
+from preflight.vocabulary.log import Ending, LogFile, Reading, Who
 
 
 def ending(local: int, pid: int, file: int = 0) -> Ending:
@@ -42,3 +42,16 @@ def test_the_root_cause_of_the_table_is_first_though_the_others_stand_before_it(
     incident = diagnose([tmp_path]).incident
     assert incident.culprit is not None
     assert incident.culprit.ranks == (1,)  # the lowest rank would be named as well where both had ended at once
+
+
+def test_who_wrote_lines_of_a_file_is_found_once_and_by_the_file_that_they_stand_in() -> None:
+    files = tuple(
+        LogFile(index=index, path=f"{node}.log", kind="text", who=Who(node=node)) for index, node in enumerate("ab")
+    )
+    told = tuple(Ending(about=Who(rank, node, 0), code=1, teller="torchrun", file=index)
+                 for index, (node, rank) in enumerate((("a", 0), ("b", 8))))  # fmt: skip
+    people = People(Reading(files=files, endings=told))
+    for _ in range(2):
+        assert people.placed(Who(local_rank=0), 0) == (0, "a")
+        assert people.placed(Who(local_rank=0), 1) == (8, "b")
+    assert people.placed(Who(rank=3), 0) == (people.rank_of(Who(rank=3), 0), people.node_of_who(Who(rank=3), 0))

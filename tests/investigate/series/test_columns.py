@@ -79,3 +79,16 @@ def test_a_run_that_is_resumed_at_an_epoch_counts_on_from_there() -> None:
     lines = [*rounds((6, 0.3)), *[one for one in rounds((9, 0.2)) if one.values["epoch"] > 4]]
     found = by_step(tracks_of(lines)[0], "loss")
     assert [float(one) for one in found.numbers] == [0.3] * 16 + [0.2] * 20
+
+
+def test_values_are_the_same_whether_all_lines_have_them_or_some() -> None:
+    rows = [{"loss": 3.0 - step / 10, "lr": 0.1 * step} for step in range(20)]
+    alike = tracks_of([StepLine(file=0, line=n, step=n, values=row) for n, row in enumerate(rows)])[0]
+    mixed_rows = [*rows[:7], {"val_loss": 2.5}, *rows[7:12], {"lr": 9.0, "loss": 8.0}, *rows[12:]]
+    mixed = tracks_of([StepLine(file=0, line=n, step=n, values=row) for n, row in enumerate(mixed_rows)])[0]
+    for track, told in ((alike, rows), (mixed, mixed_rows)):
+        for name in ("loss", "lr", "val_loss", "nothing"):
+            at, numbers = track.points(name)
+            assert at.tolist() == [place for place, row in enumerate(told) if name in row]
+            assert numbers.tolist() == [row[name] for row in told if name in row]
+    assert mixed.names() == {"loss", "lr", "val_loss"}

@@ -443,3 +443,18 @@ def test_a_trace_of_the_monitor_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{}")
     read = sorted(Path(file.path).relative_to(tmp_path).as_posix() for file in read_logs([tmp_path]).files)
     assert read == ["run.json", "trace/train.log"]
+
+
+def test_of_a_signature_of_steps_few_hits_are_kept_and_all_are_counted_and_kept_as_steps(tmp_path: Path) -> None:
+    line = (
+        " iteration {0:8d}/     500 | consumed samples: {0:8d} | lm loss: 8.1E+00 "
+        "| number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+    )
+    for rank in (0, 1):
+        (tmp_path / f"rank_{rank}.log").write_text("".join(line.format(step) for step in range(1, 301)))
+    reading = read_logs([tmp_path])
+    for file in (0, 1):
+        hits = [hit for hit in reading.hits if hit.file == file]
+        assert [hit.line for hit in hits] == [1, 2, 299, 300]
+        assert {hit.times_seen for hit in hits} == {300}
+        assert [step.step for step in reading.steps if step.file == file] == [*range(1, 301)]

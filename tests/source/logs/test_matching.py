@@ -39,3 +39,16 @@ def test_an_expression_with_a_digit_of_its_own_is_asked_about_every_line() -> No
     )
     matcher = Matcher([signature])
     assert [matcher.take(0, f"code {code}", 0) for code in (137, 138, 139)] == [{"code": 137}, None, {"code": 139}]
+
+
+def test_signatures_of_steps_are_those_whose_examples_all_tell_of_a_numbered_one() -> None:
+    line = " iteration      100/  500000 | lm loss: 8.123456E+00 | number of nan iterations:   0 |"
+    steps = msgspec.structs.replace(
+        load_signatures()[0], role="progress", marks=None, literals=("nan iterations",), regex=None, match=(line,)
+    )
+    others = [
+        msgspec.structs.replace(steps, match=(line, "number of nan iterations were counted")),
+        msgspec.structs.replace(steps, marks="checkpoint"),
+        msgspec.structs.replace(steps, role="root"),
+    ]
+    assert Matcher([steps, *others]).of_steps == {0}

@@ -53,6 +53,7 @@ class People:
             self.world = max(max(self.seen, default=-1) + 1, workers)
         # From here on nobody moves: thousands of ranks are not looked through for each node.
         self._on_node = self._by_node()
+        self._placed: dict[tuple[int, Who], tuple[int | None, str | None]] = {}
         self._learn_cards(reading)
 
     def _by_node(self) -> dict[str, tuple[int, ...]]:
@@ -271,6 +272,13 @@ class People:
             return self.by_node[node]
         # With one agent alone the place on the node is the rank.
         return who.local_rank if len(self.nodes) < 2 and not self.by_local else None
+
+    def placed(self, who: Who, file: int) -> tuple[int | None, str | None]:
+        """Return the rank and the node of who wrote lines of a file; asked of thousands of them, found once."""
+        found = self._placed.get((file, who))
+        if found is None:
+            found = self._placed[file, who] = (self.rank_of(who, file), self.node_of_who(who, file))
+        return found
 
     def file_node(self, file: int | None) -> str | None:
         """Return the node on which a file was written."""

@@ -21,18 +21,17 @@ def activity_of(case: Case) -> Activity | None:
     Returns:
         The counts by time where lines bear times, else by step; None where fewer than two ranks, or only one moment, are seen.
     """
-    timed = [
-        (rank, corrected)
-        for who, file, time in _moments(case.reading)
-        if (rank := case.people.rank_of(who, file)) is not None
-        and (corrected := case.corrected(time, case.people.node_of_who(who, file))) is not None
-    ]
+    timed = []
+    for who, file, time in _moments(case.reading):
+        rank, node = case.people.placed(who, file)
+        if rank is not None and (corrected := case.corrected(time, node)) is not None:
+            timed.append((rank, corrected))
     if _worth_it(timed):
         return _counted(timed, "seconds")
     stepped = [
         (rank, float(line.step))
         for line in case.reading.steps
-        if line.step is not None and (rank := case.people.rank_of(line.who, line.file)) is not None
+        if line.step is not None and (rank := case.people.placed(line.who, line.file)[0]) is not None
     ]
     return _counted(stepped, "steps") if _worth_it(stepped) else None
 

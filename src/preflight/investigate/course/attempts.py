@@ -123,7 +123,7 @@ def _timed(whole: Case) -> Iterable[tuple[tuple[int, int], Who, float | None]]:
         yield (
             (step.file, step.line),
             step.who,
-            whole.corrected(step.time, whole.people.node_of_who(step.who, step.file)),
+            whole.corrected(step.time, whole.people.placed(step.who, step.file)[1]),
         )
 
 
@@ -136,7 +136,7 @@ def _cuts(whole: Case, given: set[int]) -> dict[int, list[int]]:
             told.setdefault(event.hit.file, []).append((event.hit.line, event, event.rank))
     for step in whole.steps:
         if step.step is not None and step.file not in given:
-            rank = whole.people.rank_of(step.who, step.file)
+            rank = whole.people.placed(step.who, step.file)[0]
             told.setdefault(step.file, []).append((step.line, step.step, rank))
     found = {}
     for file, moments in told.items():

@@ -62,8 +62,7 @@ def _markers(reading: Reading, people: People, signatures: Mapping[str, Signatur
 
     for step in reading.steps:
         if step.step is not None:
-            node = people.node_of_who(step.who, step.file)
-            add(node, (step.file, step.who.rank), "step", step.step, step.time)
+            add(people.placed(step.who, step.file)[1], (step.file, step.who.rank), "step", step.step, step.time)
     counts: dict[tuple[object, ...], int] = {}
     for hit in reading.hits:
         signature = signatures.get(hit.signature)

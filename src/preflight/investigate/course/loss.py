@@ -76,7 +76,7 @@ def _span(scene: Scene) -> Span | None:
         (time, one.step)
         for one in case.steps
         if one.step is not None
-        and (time := case.corrected(one.time, case.people.node_of_who(one.who, one.file))) is not None
+        and (time := case.corrected(one.time, case.people.placed(one.who, one.file)[1])) is not None
     )
     # What the kernel said hours before belongs to no attempt's span.
     others = [event.time for event in case.events if event.time is not None and event.role != "confirmation"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
+from functools import cached_property
 from itertools import accumulate
 from math import isfinite
 
@@ -58,6 +59,7 @@ class Progress:
         self.case = case
         self._tables = _tables(case)
         self._of_rank: dict[tuple[int, int | None], StepOrder] = {}
+        self._orders_of: dict[tuple[int, int | None], tuple[StepOrder, ...]] = {}
         self._ranks_in: dict[int, set[int | None]] = {}
         timed: list[tuple[float, int]] = []
         self._nodes: set[str | None] = set()
@@ -67,19 +69,18 @@ class Progress:
             number = one.step if one.file in numbered else counted(one)
             if number is None:
                 continue
-            rank = case.people.rank_of(one.who, one.file)
+            rank, node = case.people.placed(one.who, one.file)
             if rank is not None and one.line > self._tables.get(one.file, one.line):
                 continue
-            for key in {(one.file, rank), (one.file, None)}:
-                self._of_rank.setdefault(key, StepOrder()).add(one.line, number)
-            self._ranks_in.setdefault(one.file, set()).add(rank)
+            for order in self._orders(one.file, rank):
+                order.add(one.line, number)
             if one.step is None:
                 self._by_epochs.add(one.file)
                 continue
-            time = case.corrected(one.time, case.people.node_of_who(one.who, one.file))
+            time = case.corrected(one.time, node)
             if time is not None:
                 timed.append((time, one.step))
-                self._nodes.add(case.people.node_of_who(one.who, one.file))
+                self._nodes.add(node)
         timed.sort()
         self._times = [time for time, _ in timed]
         # The furthest step at each of these times, and every step that was told: what lies beyond the furthest came after it.
@@ -102,6 +103,15 @@ class Progress:
         # Hydra prints a traceback from its task on, without the top of the script, as one that the program caught would begin.
         self._in_hydra = {one.first.file for one in case.reading.unknown if REPEATED.search(one.first.text)}
         self._ends = BadEnds(case, {key: order.lines[-1] for key, order in self._of_rank.items()})
+
+    def _orders(self, file: int, rank: int | None) -> tuple[StepOrder, ...]:
+        """Return what puts the steps of a rank, and those of its whole file, into order."""
+        found = self._orders_of.get((file, rank))
+        if found is None:
+            keys = dict.fromkeys(((file, rank), (file, None)))
+            found = self._orders_of[file, rank] = tuple(self._of_rank.setdefault(key, StepOrder()) for key in keys)
+            self._ranks_in.setdefault(file, set()).add(rank)
+        return found
 
     def behind(self, event: Event) -> int:
         """Return how many steps beyond the one of an event were told after it, in its own file or by the clock.
@@ -319,12 +329,12 @@ class Progress:
         """Whether the run says that it is done."""
         return self._done
 
-    @property
+    @cached_property
     def first_step(self) -> int | None:
         """The first step that was told."""
         return min((one.step for one in self.case.steps if one.step is not None), default=None)
 
-    @property
+    @cached_property
     def last_step(self) -> int | None:
         """The last step that was told."""
         return max((one.step for one in self.case.steps if one.step is not None), default=None)

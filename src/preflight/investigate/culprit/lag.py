@@ -14,7 +14,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for the few ranks whose last step is before that of most."""
     last: dict[int, tuple[int, int, int]] = {}
     for one in scene.case.steps:
-        rank = scene.case.people.rank_of(one.who, one.file)
+        rank = scene.case.people.placed(one.who, one.file)[0]
         if rank is None:
             rank = scene.case.people.rank_of(scene.case.people.files.get(one.file))
         if rank is not None and one.step is not None and one.step >= last.get(rank, (-1, 0, 0))[0]:

@@ -150,7 +150,7 @@ def _files(scene: Scene) -> dict[int, tuple[int, int]]:
     told = [(hit.who, hit.file, hit.line) for hit in scene.case.reading.hits]
     told += [(step.who, step.file, step.line) for step in scene.case.steps]
     for who, file, line in told:
-        rank = people.rank_of(who, file)
+        rank = people.placed(who, file)[0]
         if rank is not None:
             found.setdefault(rank, (file, line))
     scene.case.speaking = found

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.investigate.case.case import Event
 from preflight.investigate.culprit.vote import Scene, Vote, before
 from preflight.vocabulary.incident import Quote
+from preflight.vocabulary.log import StepLine
 
 STEPS = 2
 """An error so many steps before the end, or fewer, is right before it."""
@@ -34,12 +35,15 @@ def votes(scene: Scene) -> Iterator[Vote]:
 
 
 def _last_steps(scene: Scene) -> dict[int, tuple[int, Quote]]:
-    last: dict[int, tuple[int, Quote]] = {}
+    last: dict[int, tuple[int, StepLine]] = {}
     for one in scene.case.steps:
-        rank = scene.case.people.rank_of(one.who, one.file)
-        if rank is not None and one.step is not None and one.step >= last.get(rank, (-1,))[0]:
-            last[rank] = (one.step, Quote(scene.case.path(one.file), one.line, f"step {one.step} (its last one)"))
-    return last
+        rank = scene.case.people.placed(one.who, one.file)[0]
+        if rank is not None and one.step is not None and one.step >= last.get(rank, (-1, one))[0]:
+            last[rank] = (one.step, one)
+    return {
+        rank: (step, Quote(scene.case.path(one.file), one.line, f"step {step} (its last one)"))
+        for rank, (step, one) in last.items()
+    }
 
 
 def _swallowed(scene: Scene, last: dict[int, tuple[int, Quote]]) -> dict[int, Event]:

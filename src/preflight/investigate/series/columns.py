@@ -46,6 +46,7 @@ class Track:
         self._seconds: tuple[Series | None] | None = None
         self._times: Any = None
         self._points: dict[str, Points] = {}
+        self._names: frozenset[str] | None = None
 
     @property
     def steps(self) -> Any:
@@ -98,18 +99,22 @@ class Track:
             )
         return self._times
 
-    def names(self) -> set[str]:
+    def names(self) -> frozenset[str]:
         """Every value that some line of it has."""
-        return set().union(*(line.values for line in self.lines)) if self.lines else set()
+        if self._names is None:
+            self._names = frozenset().union(*(line.values for line in self.lines))
+        return self._names
 
     def points(self, name: str) -> Points:
         """One value over the lines that had it."""
+        if not self._points:
+            self._points = self._alike()
         found = self._points.get(name)
         if found is None:
             import numpy
 
             at, numbers = [], []
-            for position, line in enumerate(self.lines):
+            for position, line in enumerate(self.lines if name in self.names() else ()):
                 number = line.values.get(name)
                 if number is not None:
                     at.append(position)
@@ -117,6 +122,19 @@ class Track:
             found = Points(numpy.array(at, dtype=numpy.int64), numpy.array(numbers, dtype=numpy.float64))
             self._points[name] = found
         return found
+
+    def _alike(self) -> dict[str, Points]:
+        """Return all values at once where every line has the same, as of most ranks; none where one has others."""
+        import numpy
+
+        names = tuple(self.lines[0].values) if self.lines else ()
+        if not names or any(tuple(line.values) != names for line in self.lines):
+            return {}
+        rows = [tuple(line.values.values()) for line in self.lines]
+        at = numpy.arange(len(rows), dtype=numpy.int64)
+        return dict(
+            zip(names, (Points(at, one) for one in numpy.array(rows, dtype=numpy.float64).T.copy()), strict=True)
+        )
 
 
 class Series(NamedTuple):

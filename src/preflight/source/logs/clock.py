@@ -61,8 +61,12 @@ class Clock:
         return seconds
 
     def _pass(self, seconds: float) -> None:
-        self.first = seconds if self.first is None else min(self.first, seconds)
-        self.last = seconds if self.last is None else max(self.last, seconds)
+        if self.first is None or self.last is None:
+            self.first = self.last = seconds
+        elif seconds > self.last:
+            self.last = seconds
+        elif seconds < self.first:
+            self.first = seconds
 
     def _with_year(self, seconds: float) -> float:
         """A log is written before its file was written last, and close to its other lines."""

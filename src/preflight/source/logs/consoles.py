@@ -93,6 +93,8 @@ def _place(part: Reduced) -> tuple[str, str]:
 
 
 def _renamed_all(part: Reduced, told: str, host: str) -> Reduced:
+    if told == host:
+        return part
     rows: dict[str, Any] = {"file": msgspec.structs.replace(part.file, who=_moved(part.file.who, told, host))}
     for name in ROWS:
         rows[name] = [_renamed(row, told, host) for row in getattr(part, name)]

@@ -38,7 +38,7 @@ def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
         for name in ROWS:
             rows[name] += _placed(getattr(part, name), index, rank, known, changed)
         unknown += [
-            msgspec.structs.replace(one, first=_row(one.first, index, rank, known), last=(index, one.last[1]))
+            msgspec.structs.replace(one, first=_row(one.first, index, rank, known, {}), last=(index, one.last[1]))
             for one in part.unknown
         ]
         who = _with_rank(part.file.who, rank)
@@ -58,23 +58,30 @@ def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
 def _placed(found: list[Any], index: int, rank: int | None, known: _Known, changed: bool) -> list[Any]:
     if not changed and rank is None and not known:
         return found
-    return [_row(one, index, rank, known) for one in found]
+    better: dict[Who, Who] = {}
+    return [_row(one, index, rank, known, better) for one in found]
 
 
-def _row(row: Any, index: int, rank: int | None, known: _Known) -> Any:
-    """Give a row the number of its file, and its rank where it is known now."""
+def _row(row: Any, index: int, rank: int | None, known: _Known, better: dict[Who, Who]) -> Any:
+    """Give a row the number of its file, and its rank where it is known now; ``better``: those of which it is, once found."""
     changes: dict[str, Any] = {}
     if getattr(row, "file", None) not in (None, index):
         changes["file"] = index
     for name in ("who", "about"):
         who = getattr(row, name, None)
-        if who is not None and who.rank is None:
-            better = _resolved(who, rank if name == "who" else None, known)
-            if better is not who:
-                changes[name] = better
+        if who is None or who.rank is not None:
+            continue
+        if name == "who" and who in better:
+            found = better[who]
+        else:
+            found = _resolved(who, rank if name == "who" else None, known)
+            if name == "who":
+                better[who] = found
+        if found != who:
+            changes[name] = found
     inner = getattr(row, "hit", None)
     if inner is not None:
-        better_hit = _row(inner, index, rank, known)
+        better_hit = _row(inner, index, rank, known, better)
         if better_hit is not inner:
             changes["hit"] = better_hit
     return msgspec.structs.replace(row, **changes) if changes else row

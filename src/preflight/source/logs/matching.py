@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from preflight.source.logs import predicates
+from preflight.source.logs.steps import step_of
 from preflight.vocabulary.finding import Scalar
 from preflight.vocabulary.signature import Signature
 
@@ -36,6 +37,7 @@ class Matcher:
         signatures: In the order of their ids.
         literals: Every literal once, as bytes.
         of_literal: The numbers of the signatures that have it, by literal.
+        of_steps: The numbers of those that only take lines of steps, and say no more of them than that it goes on.
         weighs_numbers: By signature: it may take a line and refuse another one that differs from it in numbers alone.
     """
 
@@ -48,6 +50,7 @@ class Matcher:
                 by_literal.setdefault(literal.encode(), []).append(number)
         self.literals = tuple(by_literal)
         self.of_literal = tuple(tuple(numbers) for numbers in by_literal.values())
+        self.of_steps = frozenset(number for number, signature in enumerate(self.signatures) if _of_steps(signature))
         self._regex = [_compiled(signature.regex) for signature in self.signatures]
         # RE2 makes the table of the names of its groups anew each time it is asked for it.
         self._groups = [tuple(regex.groupindex.items()) if regex is not None else () for regex in self._regex]
@@ -132,6 +135,14 @@ class Matcher:
                 if text is not None:
                     found.setdefault(name, text)
         return converted(self.signatures[number], found)
+
+
+def _of_steps(signature: Signature) -> bool:
+    """Return whether each line that a signature takes is that of a numbered step, by its examples, and marks nothing."""
+    if signature.role != "progress" or signature.marks is not None:
+        return False
+    told = [step_of(example) for example in signature.match]
+    return bool(told) and all(step is not None and step.step is not None for step in told)
 
 
 def _compiled(pattern: str | None) -> Any:

@@ -17,6 +17,8 @@ _T = TypeVar("_T")
 
 KEPT = 50
 """Of a signature that one writer prints again and again: so many of the first and of the last lines are kept."""
+KEPT_OF_STEPS = 2
+"""The same of one that takes the lines of steps: what they tell is kept as steps, and thousands of ranks print one at each."""
 TRUSTED = 200
 """A signature that took so many lines and refused none that hold its literal is no more asked of each one."""
 _LONGEST_FORM = 300
@@ -26,13 +28,14 @@ _MOST_FORMS = 20_000
 class _Tally:
     """The lines of one signature and one writer."""
 
-    __slots__ = ("count", "first", "last", "recent")
+    __slots__ = ("count", "first", "kept", "last", "recent")
 
-    def __init__(self) -> None:
+    def __init__(self, kept: int) -> None:
         self.count = 0
+        self.kept = kept
         self.first: list[Hit] = []
-        self.last: deque[Hit] = deque(maxlen=KEPT)
-        self.recent: deque[tuple[Page, int, int]] = deque(maxlen=KEPT)
+        self.last: deque[Hit] = deque(maxlen=kept)
+        self.recent: deque[tuple[Page, int, int]] = deque(maxlen=kept)
 
 
 class Form:
@@ -69,7 +72,7 @@ class Signing:
         found = []
         for number in numbers:
             tally = self._tallies.get((number, writer))
-            if tally is None or tally.count < KEPT:
+            if tally is None or tally.count < tally.kept:
                 return False
             found.append(tally)
         for tally in found:
@@ -85,7 +88,7 @@ class Signing:
     def knows(self, numbers: Collection[int], who: Who) -> bool:
         """Whether each of the signatures has enough lines of a writer, so that those that follow are counted."""
         tallies = (self._tallies.get((number, _writer(who))) for number in numbers)
-        return all(tally is not None and tally.count >= KEPT for tally in tallies)
+        return all(tally is not None and tally.count >= tally.kept for tally in tallies)
 
     def count_all(
         self, page: Page, numbers: Collection[int], who: Who, spans: Iterable[tuple[int, int]], count: int
@@ -119,9 +122,13 @@ class Signing:
                 continue
             taken.append(number)
             self._taken[number] = self._taken.get(number, 0) + 1
-            tally = self._tallies.setdefault((number, _writer(self._witness.who(line))), _Tally())
+            writer = _writer(self._witness.who(line))
+            tally = self._tallies.get((number, writer))
+            if tally is None:
+                kept = KEPT_OF_STEPS if number in self._matcher.of_steps else KEPT
+                tally = self._tallies[number, writer] = _Tally(kept)
             tally.count += 1
-            if len(tally.first) < KEPT:
+            if len(tally.first) < tally.kept:
                 tally.first.append(self._signed(page, line, number, fields))
             else:
                 tally.recent.append((page, line.start, line.end))
