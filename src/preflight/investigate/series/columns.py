@@ -131,7 +131,7 @@ class Track:
         if not names or any(tuple(line.values) != names for line in self.lines):
             return {}
         rows = [tuple(line.values.values()) for line in self.lines]
-        at = numpy.arange(len(rows), dtype=numpy.int64)
+        at: Any = numpy.arange(len(rows), dtype=numpy.int64)
         return dict(
             zip(names, (Points(at, one) for one in numpy.array(rows, dtype=numpy.float64).T.copy()), strict=True)
         )
