@@ -46,7 +46,7 @@ class TrainingLoop:
         self.backwards = backwards
         inside = [e for e in trace.events if e.context.within(frame)]
         self.events = inside
-        self.steps = [e for e in inside if e.name == ".step" and is_parameter_step(e, roles)]
+        self.steps = [e for e in inside if (e.name == ".step" and is_parameter_step(e, roles)) or _own_step(e, roles)]
         self.zeros = [e for e in inside if e.name == ".zero_grad"]
         self.clips = [e for e in inside if e.name in _CLIPS]
         self.updates = [e for e in inside if e.name == ".update" and roles.of(e.receiver) == "scaler"]
@@ -103,6 +103,15 @@ def is_parameter_step(event: Event, roles: Roles) -> bool:
     return any(roles.of(a) == "optimizer" for a in event.args)
 
 
+def _own_step(event: Event, roles: Roles) -> bool:
+    """Whether it is the ``step`` that an optimizer of the script has itself."""
+    if not event.inlined or not event.name.endswith(".step") or not event.args:
+        return False
+    return roles.of(event.args[0]) == "optimizer" and not any(
+        f.kind == "call" and getattr(f.value, "qualname", "").endswith(".step") for f in event.context.frames()
+    )
+
+
 def find_loops(trace: Trace, roles: Roles) -> list[TrainingLoop]:
     """All loops that train, each once, in the order of the trace; those on the defaults' path before others."""
     backwards = [
@@ -111,6 +120,7 @@ def find_loops(trace: Trace, roles: Roles) -> list[TrainingLoop]:
     # A pass of a pipeline's schedule is forward and backward of all micro-batches.
     backwards += [e for e in trace.calls(".step") if roles.of(e.receiver) == "pipeline"]
     steps = [e for e in trace.calls(".step") if is_parameter_step(e, roles)]
+    steps += [e for e in trace.events if _own_step(e, roles)]
     groups: dict[int, tuple[Context, list[Event]]] = {}
     for event in backwards:
         frame = _frame_of(event, steps)

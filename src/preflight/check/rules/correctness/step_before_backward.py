@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.updates import accumulation, guards, managed, updates
 from preflight.check.rule import Rule
+from preflight.source.trace import Event
+from preflight.source.values import plain
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -37,6 +39,26 @@ RULE = Rule(
 )
 
 BAD = (
+    """
+import torch
+from torch import nn
+class Falling(torch.optim.SGD):
+    def __init__(self, params, lr, steps):
+        super().__init__(params, lr)
+        self.done, self.steps = 0, steps
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["lr"] *= 1 - self.done / self.steps
+        super().step(closure)
+        self.done += 1
+model = nn.Linear(8, 2)
+optimizer = Falling(model.parameters(), lr=0.1, steps=100)
+for x, y in loader:
+    loss = nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    optimizer.step()
+    loss.backward()
+""",
     """
 import torch
 from torch import nn
@@ -131,7 +153,7 @@ def check(context: Context) -> Iterator[Finding]:
         ):
             continue
         frame, first, last = update.loop.frame, backwards[0], update.steps[-1]
-        if last.number > first.number or (last.args and last.receiver is update.optimizer):
+        if last.number > first.number or (_with_closure(last) and last.receiver is update.optimizer):
             continue
         if guards(last, frame) or guards(first, frame) or not update.zeros or last.context.loops()[:1] != [frame]:
             continue
@@ -169,3 +191,8 @@ def check(context: Context) -> Iterator[Finding]:
             ),
             related=[(first, "gradients are computed here")],
         )
+
+
+def _with_closure(step: Event) -> bool:
+    """Whether a step computes its gradients itself: a class of its own hands ``closure=None`` on."""
+    return any(plain(given, "?") is not None for given in step.args)
