@@ -46,6 +46,19 @@ BAD = (
     """
 import torch
 from torch import nn
+model = nn.Linear(8, 2)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / 100))
+for x, y in loader:
+    nn.functional.cross_entropy(model(x), y).backward()
+    if state.waiting == 0:
+        schedule.step()
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    """
+import torch
+from torch import nn
 model = nn.Linear(10, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
@@ -205,6 +218,8 @@ def _early(context: Context, scheduler: Obj, first: Event, steps: list[Event]) -
     if not after:
         return
     for guard in guarded_more(first, frame):
+        if all(step.context.within(guard) for step in steps):
+            continue  # no pass that leaves it out steps the optimizer either
         if guard.taken is not True and first_pass(guard.value) is not guard.polarity:
             return  # the first pass may not come here
     yield _finding(context, first, after[0], scheduler)
