@@ -27,6 +27,7 @@ from preflight.check.queries.backward_graph import graph
 from preflight.check.queries.cut_off import behind, is_network_call, nothing_left
 from preflight.check.queries.losses import LossCall, loss_calls
 from preflight.check.rule import Rule
+from preflight.source.values import Obj, Value, plain, settle
 from preflight.vocabulary.finding import Edit, Finding
 
 RULE = Rule(
@@ -34,6 +35,20 @@ RULE = Rule(
 )
 
 BAD = (
+    """
+import torch
+from torch import nn
+def train(model, batches, device="cuda"):
+    model = model.to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    criterion = nn.CrossEntropyLoss()
+    for images, labels in batches:
+        images, labels = images.to(device), labels.to(device)
+        optimizer.zero_grad()
+        outputs = model(images)
+        criterion(labels, outputs).backward()
+        optimizer.step()
+""",
     """
 import torch
 from torch import nn
@@ -112,7 +127,7 @@ def check(context: Context) -> Iterator[Finding]:
         given, target = call.input, call.target
         if given is None or target is None or not call.recorded or call.event.context.shadow:
             continue
-        if behind(given) or not nothing_left(given) or not any(is_network_call(value) for value in graph(target)):
+        if behind(given) or not (_swapped(given, target) or _of_one_batch(context, given, target)):
             continue
         yield context.finding(
             RULE,
@@ -127,6 +142,35 @@ def check(context: Context) -> Iterator[Finding]:
                 expected="the prediction is compared with the target",
             ),
         )
+
+
+def _swapped(given: Value, target: Value) -> bool:
+    """Whether nothing of the first argument is trained, and a network makes the second one."""
+    return nothing_left(given) and any(is_network_call(value) for value in graph(target))
+
+
+_MOVES = frozenset((".to", ".cuda", ".long", ".float", ".squeeze", ".view", ".reshape"))
+
+
+def _of_one_batch(context: Context, given: Value, target: Value) -> bool:
+    """Whether the first argument is a part of a batch, and the second what a network that is handed in makes of the rest."""
+    called = settle(target)
+    if not isinstance(called, Obj) or called.name != "()" or not called.args or called.receiver is None:
+        return False
+    if context.roles.of(called.receiver) != "model":
+        return False
+    mine, fed = _batch(given), _batch(called.args[0])
+    return mine is not None and fed is not None and mine[0] is fed[0] and mine[1] != fed[1]
+
+
+def _batch(value: Value) -> tuple[Value, object] | None:
+    """The batch that a value is an item of, and which item."""
+    current = settle(value)
+    while isinstance(current, Obj) and current.name in _MOVES and current.receiver is not None:
+        current = settle(current.receiver)
+    if not isinstance(current, Obj) or current.kind != "item" or current.receiver is None or not current.args:
+        return None
+    return settle(current.receiver), plain(current.args[0], None)
 
 
 def _edit(context: Context, call: LossCall) -> Edit | None:
