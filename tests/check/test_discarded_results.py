@@ -32,6 +32,7 @@ for x in batches:
         ("pass", "history.append(loss)", "error"),
         ("history.append(loss)", "pass", "error"),
         ("loss = None", "pass", "warning"),
+        ("pass", "for loss in others:\n        print(loss)", "warning"),
     ],
 )
 def test_what_nothing_reads_again_is_no_error(tmp_path: Path, before: str, after: str, severity: str) -> None:
@@ -39,3 +40,10 @@ def test_what_nothing_reads_again_is_no_error(tmp_path: Path, before: str, after
     path.write_text(LOOP.replace("BEFORE", before).replace("AFTER", after))
     found = [finding for finding in analyze(path).findings if finding.rule == "result-discarded"]
     assert [finding.severity for finding in found] == [severity]
+
+
+def test_what_no_gradient_goes_through_need_not_be_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    scores = "with torch.no_grad():\n        scores = net(x).sigmoid()\n    scores.detach()\n    print(scores)"
+    path.write_text(LOOP.replace("BEFORE", "pass").replace("loss.detach()", "pass").replace("AFTER", scores))
+    assert [f.severity for f in analyze(path).findings if f.rule == "result-discarded"] == ["warning"]

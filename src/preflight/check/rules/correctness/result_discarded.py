@@ -23,10 +23,10 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.queries.tensors import operation
+from preflight.check.queries.tensors import graph, operation
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
-from preflight.source.values import Obj, plain, settle
+from preflight.source.values import Obj, options_of, plain, settle
 from preflight.vocabulary.finding import Edit, Finding
 
 RULE = Rule(
@@ -161,7 +161,7 @@ def _report(context: Context, event: Event, tail: str) -> Finding:
         RULE,
         event,
         f"the result of {tail} is thrown away: it returns a new tensor and leaves the old one as it is",
-        severity=None if _used_afterwards(event) else "warning",
+        severity=None if _used_afterwards(event) and not _without_gradient(context, event, tail) else "warning",
         evidence=[Evidence("call", event.script.segment(event.node)[:80])],
         fix=Fix(
             title="assign the result",
@@ -170,6 +170,11 @@ def _report(context: Context, event: Event, tail: str) -> Finding:
             expected=f"the {tail} takes effect",
         ),
     )
+
+
+def _without_gradient(context: Context, event: Event, tail: str) -> bool:
+    """Whether nothing was to be cut off: no gradient goes through what ``detach`` was called on."""
+    return tail == "detach" and not any(graph(context).trains(option) for option in options_of(event.receiver))
 
 
 def _used_afterwards(event: Event) -> bool:
