@@ -89,6 +89,8 @@ def _source(value: Value) -> Kind | None:
         # torch.distributed.launch gives every process its own --local_rank.
         name = settle(value.args[0])
         return "local" if isinstance(name, Known) and name.value in ("local_rank", "local-rank") else None
+    if value.kind == "call" and value.name == ".get_rank" and not value.args and not value.kwargs:
+        return "global"  # of a mesh of devices
     if value.kind in ("call", "item") and value.name in _CALLS:
         if value.name == "torch.distributed.get_rank" and (value.args or "group" in value.kwargs):
             return None  # the rank within another group, which may be made after the file that names it was read

@@ -100,6 +100,25 @@ for epoch in range(epochs):
 
 GOOD = (
     """
+import torch
+from torch.distributed.device_mesh import init_device_mesh
+class Trainer:
+    def __init__(self, model, device_mesh):
+        self.model, self.device_mesh = model, device_mesh
+    def save(self):
+        if self.device_mesh.get_rank() == 0:
+            torch.save(self.model.state_dict(), "last.pt")
+torch.distributed.init_process_group("nccl")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2).cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+trainer = Trainer(model, mesh_of_run())
+for x in loader:
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    optimizer.step()
+trainer.save()
+""",
+    """
 import os, torch
 import torch.distributed as dist
 def is_main():
