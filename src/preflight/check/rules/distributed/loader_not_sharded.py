@@ -99,6 +99,25 @@ for x in DL(Lines(), 4, True):
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+def loader_of(samples, spread=False):
+    if spread:
+        return DataLoader(samples, batch_size=8, sampler=DistributedSampler(samples))
+    else:
+        return DataLoader(samples, batch_size=8, shuffle=True)
+torch.distributed.init_process_group("nccl")
+samples = torch.utils.data.TensorDataset(torch.zeros(64, 4), torch.zeros(64, 2))
+model = DistributedDataParallel(nn.Linear(4, 2).cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader_of(samples, torch.distributed.is_initialized()):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
     _MAIN.replace("shuffle=True)", "sampler=torch.utils.data.distributed.DistributedSampler(dataset))"),
     _MAIN.replace(
         "loader = DataLoader",
@@ -144,7 +163,7 @@ def check(context: Context) -> Iterator[Finding]:
         ):
             continue
         dataset = event.argument(0, "dataset")
-        if carries_rank(dataset) or _split_elsewhere(event):
+        if carries_rank(dataset) or _split_elsewhere(event) or _for_one_process(context, event):
             continue
         known = any(isinstance(o, Obj) and context.roles.of(o) == "dataset" for o in options_of(dataset, limit=4))
         yield context.finding(
@@ -180,6 +199,21 @@ def _trains(context: Context, loader: Obj) -> bool:
     for loop in context.reading.loops:
         frames = [loop.frame, *loop.outer] + ([loop.micro] if loop.micro is not None else [])
         if any(p is loader for f in frames for p in provenance(f.value, 300)):
+            return True
+    return False
+
+
+def _for_one_process(context: Context, event: Event) -> bool:
+    """Whether the other side of a branch makes a loader with a sampler for ranks: then this one is not for them."""
+    branches = {id(f.node): f.polarity for f in event.context.frames() if f.kind == "if" and f.node is not None}
+    for loader in context.reading.made("loader") if branches else ():
+        other = context.reading.event_of(loader)
+        given = other.argument(3, "sampler") if other is not None else None
+        if other is None or not any("Distributed" in getattr(o, "name", "") for o in options_of(given)):
+            continue
+        if any(
+            f.kind == "if" and branches.get(id(f.node), f.polarity) is not f.polarity for f in other.context.frames()
+        ):
             return True
     return False
 
