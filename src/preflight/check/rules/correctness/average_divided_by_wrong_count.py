@@ -21,6 +21,7 @@ When only the course of the curve matters.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -85,6 +86,16 @@ print(Job().test())
 GOOD = (
     """
 import torch
+from torch.utils.data import DataLoader
+batch_size = 16
+loader = DataLoader(samples, batch_size=batch_size)
+right = 0
+for x, y in loader:
+    right += (net(x).argmax(1) == y).sum().item()
+print(float(right) / len(loader) / batch_size)
+""",
+    """
+import torch
 from torch import nn
 from torch.utils.data import DataLoader
 model = nn.Linear(10, 2)
@@ -140,12 +151,19 @@ def check(context: Context) -> Iterator[Finding]:
         if found is None or found[1] is None:
             continue
         part, carry = found
-        if unit[0] == "batches" and counted(part) is not None and unit[1] > 1:
+        if unit[0] == "batches" and counted(part) is not None and unit[1] > 1 and not _divided_again(quotient, node):
             told.add(id(node))
             yield _finding(context, quotient, carry, part, "right answers of each example", "batches", "examples")
         elif unit[0] == "examples" and (batch_mean(context, part) or averaged_match(part)):
             told.add(id(node))
             yield _finding(context, quotient, carry, part, "the mean of each batch", "examples", "batches")
+
+
+def _divided_again(quotient: Value, node: ast.AST) -> bool:
+    """Whether the quotient is divided further, by the size of a batch: ``right / len(loader) / batch_size``."""
+    script = quotient.site.script if quotient.site is not None else None
+    operations = script.nodes(ast.BinOp) if script is not None else ()
+    return any(isinstance(o, ast.BinOp) and o.left is node and isinstance(o.op, ast.Div) for o in operations)
 
 
 def _worth(context: Context, carry: Carry) -> bool:
