@@ -112,6 +112,16 @@ Trainer(Config()).fit()
 GOOD = (
     """
 import torch
+from torch.utils.data import DataLoader, TensorDataset
+net = torch.nn.Linear(4, 2)
+net.load_state_dict(torch.load("net.pt"))
+for (x,) in DataLoader(TensorDataset(torch.rand(64, 4)), batch_size=1, shuffle=False):
+    x.requires_grad_()
+    net(x)[0, 1].backward()
+    print(x.grad.abs().argmax())
+""",
+    """
+import torch
 from torch import nn
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
 class Stream(IterableDataset):
@@ -255,8 +265,13 @@ for a, b in DataLoader(TensorDataset(x, y, (x.sum(dim=1) > 0).long()), batch_siz
 )
 
 
+_TRAINERS = ("optimizer", "lightning_trainer", "lightning_module", "trainer", "engine")
+
+
 def check(context: Context) -> Iterator[Finding]:
     """Find loaders of training data whose order never changes."""
+    if not any(map(context.reading.made, _TRAINERS)) and not any(loop.steps for loop in context.reading.loops):
+        return  # gradients alone, such as those that say what a network looks at
     for loader in training_loaders(context):
         if setting(loader, "shuffle") is not False or not in_stored_order(context, loader):
             continue
