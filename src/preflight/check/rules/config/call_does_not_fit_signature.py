@@ -246,6 +246,8 @@ def _stands_for_another(event: Event, func: Func) -> bool:
     given = settle(event.args[0]) if event.args else None
     if func.owner is None or not isinstance(given, Obj) or given.cls is not func.owner:
         return False
+    if isinstance(func.node, ast.Lambda):
+        return False
     body = [s for s in func.node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
     abstract = any("abstract" in ast.unparse(d) for d in func.node.decorator_list)
     return abstract or all(isinstance(s, (ast.Raise, ast.Pass)) for s in body)
