@@ -295,6 +295,8 @@ def test_a_limit_that_moves_or_that_the_command_line_chose_is_a_setting() -> Non
     learnt = clipping(*[1.0] * 6)
     assert broken("settings-alike", learnt, clipping(*[10.0] * 6)) == ["2: 10.0"]
     assert not broken("settings-alike", learnt, clipping(*[10.0] * 6, argv=["train.py", "--clip", "10"]))
+    assert not broken("settings-alike", learnt, clipping(*[5.0] * 6))
+    assert broken("settings-alike", learnt, clipping(*[-1.0] * 6)) == ["2: -1.0"]
     assert not broken("settings-alike", learnt, clipping(3.0, 2.0, 1.5, 1.2, 1.1, 1.0))
     assert not broken("settings-alike", clipping(3.0, 2.0, 1.5, 1.2, 1.1, 1.0), clipping(*[10.0] * 6))
 

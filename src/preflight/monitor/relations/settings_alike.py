@@ -17,6 +17,8 @@ _LOOKS = 3
 _MOST_LOOKS = 8
 _LIMITS = {"clip_grad_norm": "max_norm", "clip_grad_value": "clip_value"}
 _SCHEDULES, _NORM = "schedules", "norm_type"
+_FAR = 10.0
+"""How many times another limit must be what it was, to be told: how strictly is clipped is a setting, whether at all is none."""
 
 
 class SettingsAlike(Relation):
@@ -24,7 +26,8 @@ class SettingsAlike(Relation):
 
     Learnt is of each kind of optimizer which kinds of schedules were made for it, in the first steps; and of each place that
     clips its limit and its norm, where these are the same in the first three passes. A limit that the command
-    line chose is a setting, and over how many steps a schedule goes is one, too.
+    line chose is a setting, and over how many steps a schedule goes is one, too. So is another limit of the same size: it
+    is told where it is ten times what it was, or a tenth.
     A run that goes on with the state of an optimizer is not judged.
     """
 
@@ -35,6 +38,7 @@ class SettingsAlike(Relation):
     severity = "warning"
     priority = 47
     learns = True
+    bounded = True
     least = 2
     support = 2
     cause = (
@@ -82,6 +86,14 @@ class SettingsAlike(Relation):
             yield Example((which, _NORM), True, {}, (call.name,), call=call, value=float(norm))
 
     @classmethod
+    def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
+        known = values_of(subject)
+        near = subject.get("what") in _LIMITS.values()
+        if not known or any(_alike(one, value) if near else one == value for one in known):
+            return None
+        return " or ".join(map(str, known))
+
+    @classmethod
     def trivial(cls, subject: Mapping[str, Any]) -> bool:
         return subject.get("value") == "none"  # a schedule may be an option
 
@@ -100,6 +112,11 @@ class SettingsAlike(Relation):
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(100.0, "CosineAnnealingLR")
         yield _run(1.0, "StepLR")
+
+
+def _alike(one: float, other: float) -> bool:
+    """Whether two limits are of one size."""
+    return one == other or (one * other > 0 and 1 / _FAR < one / other < _FAR)
 
 
 def _run(limit: float, schedule: str) -> list[Window]:
