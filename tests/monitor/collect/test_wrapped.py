@@ -201,3 +201,19 @@ def test_forward_mode_and_gradients_of_functions() -> None:
         watched = run()
     assert all(torch.equal(one, other) for one, other in zip(plain, watched, strict=True))
     assert not kept.table("trouble")
+
+
+@pytest.mark.usefixtures("group")
+def test_that_a_join_is_left_is_told() -> None:
+    from torch.distributed.algorithms.join import Join
+
+    with recorded() as kept:
+        wrapped = nn.parallel.DistributedDataParallel(nn.Linear(3, 2))
+        optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1)
+        with Join([wrapped]):
+            for _ in range(2):
+                optimizer.zero_grad()
+                wrapped(torch.randn(4, 3)).sum().backward()
+                optimizer.step()
+    assert len(kept.calls("join.left")) == 1
+    assert not kept.table("trouble")

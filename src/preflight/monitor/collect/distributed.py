@@ -53,6 +53,9 @@ class Distributed:
         patches.around(parallel.DistributedDataParallel, "__init__", self._wrapping("wrap.ddp"), self._wrapped_ddp)
         patches.around(parallel.DistributedDataParallel, "no_sync", self._no_sync)
         patches.around(parallel.DistributedDataParallel, "register_comm_hook", self._hooking)
+        joining = sys.modules.get("torch.distributed.algorithms.join")
+        if joining is not None:  # it comes with the wrapper
+            patches.around(joining.Join, "__exit__", lambda args, kwargs: self.recorder.enter("join.left"))
         imports.when("torch.distributed.fsdp", lambda module: self._fsdp(patches, module))
         # Where it stands in PyTorch 2.4 and 2.5.
         imports.when("torch.distributed._composable.fsdp", lambda module: self._fsdp(patches, module))

@@ -101,6 +101,7 @@ class Examples:
         self._waiting: dict[int, dict[int, Window]] = {}
         self._ended: set[int] = set()
         self._world = 1
+        self._uneven = False  # whether ranks have gone through different numbers of iterations
         self.failures: list[Failure] = []
 
     def see(self, window: Window) -> list[Judged]:
@@ -166,6 +167,12 @@ class Examples:
                 break
             del self._waiting[number]
             everyone = {rank: windows[rank] for rank in sorted(windows)}
+            left = [bool(window.named("join.left")) for window in everyone.values()]
+            self._uneven = self._uneven or any(left) and not all(left)
+            if (
+                self._uneven
+            ):  # a join let one rank have more of them: from here on, those of one number do not belong together
+                continue
             whole = {rank: window for rank, window in everyone.items() if window.complete}
             for place, instance in list(self._across):
                 together = whole if instance.whole else everyone
