@@ -408,3 +408,19 @@ def test_a_deeper_model_is_held_to_what_its_blocks_do_where_there_were_several(f
             alarmed = bool(broken("operations-alike", flowing(learnt, *good), flowing(checked, *bad)))
             same, several = layers == others, min(layers, others) > 1 and "{}." in form
             assert alarmed is (same or several), (layers, others)
+
+
+def in_turns(times: int, clips: bool = True) -> list[Window]:
+    """Iterations in which a critic steps so many times before its generator, each with an Adam of its own."""
+    mini = Mini({"critic.weight": {}, "maker.weight": {"optimizer": 1}})
+    clip: list[Any] = [("clip_grad_norm", {"place": "train.py:6"})] if clips else []
+    critic = ["zero_grad optimizer0:Adam", ("backward", {"place": "train.py:5"}), *clip, "step optimizer0:Adam"]
+    maker = ["zero_grad optimizer1:Adam", ("backward", {"place": "train.py:8"}), *clip, "step optimizer1:Adam"]
+    return [mini.window(*critic * times, *maker) for _ in range(8)]
+
+
+@pytest.mark.parametrize("name", ["calls-per-step", "step-contains"])
+def test_how_often_a_critic_steps_is_a_setting(name: str) -> None:
+    for times, other in ((1, 5), (5, 1), (2, 3)):
+        assert not broken(name, in_turns(times), in_turns(other))
+        assert broken(name, in_turns(times), in_turns(other, clips=False))

@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation, values_of
-from preflight.monitor.relations.step_contains import counts, mine, spoken
+from preflight.monitor.relations.step_contains import belonging, counts, spoken
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
 
@@ -23,7 +23,8 @@ class CallsPerStep(Relation):
     How many backward passes make a step, how often gradients are cleared, how often the schedule advances: learnt for
     each kind of optimizer, for the calls that occur at all. Where one place in the code is passed more than once, it is
     several times, however many; backward passes and advances of schedules of one place count once, because over how many
-    batches gradients are accumulated is a setting, and some schedules advance once for each rank.
+    batches gradients are accumulated is a setting, and some schedules advance once for each rank. Calls that name no
+    optimizer count in its own turn, because it is a setting, too, how often a critic steps for one step of its generator.
     A schedule is not counted before the first step, nor where a pass through a loader begins between the steps; nor is a
     gradient scaler that is not used. The first step is told apart, because the calls that follow a
     step come after it; it is not judged where an optimizer before it had stepped, whose calls are among those it is told
@@ -44,8 +45,8 @@ class CallsPerStep(Relation):
         for step in steps_of(window):
             kind = step.call.object.split(":")[-1]
             found: dict[str, list[str | None]] = {name: [] for name in _COUNTED}
-            for call in step.between:
-                if call.name in found and mine(call, step):
+            for call in belonging(step):
+                if call.name in found:
                     found[call.name].append(call.place)
             if len(step.named("scaler.step")) > 1 or (window.step and not step.done):
                 continue

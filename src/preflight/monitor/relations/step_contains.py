@@ -31,7 +31,7 @@ class StepContains(Relation):
 
     For each kind of optimizer and each call of the training loop (clearing, backward pass, clipping, unscaling, advance
     of the schedule, next batch): whether it occurs between two steps. Calls that name an optimizer count for their own
-    only. The first step of an optimizer is told apart, because the calls that follow a step come after it.
+    only, and others in its own turn, so that it is a setting how often a critic steps for one step of its generator. The first step of an optimizer is told apart, because the calls that follow a step come after it.
     A schedule is not looked for before the first step, nor where a pass through a loader begins between the steps, because an epoch of a single
     batch has as many of both; nor is any call of a gradient scaler where there is none at all, as without mixed precision.
     """
@@ -51,7 +51,7 @@ class StepContains(Relation):
             kind = step.call.object.split(":")[-1]
             closure = bool((step.call.args or {}).get("closure"))
             context = {"first": step.done == 0, "closure": closure}
-            found = {call.name for call in step.between if mine(call, step)}
+            found = {call.name for call in belonging(step)}
             for name in CALLS:
                 if not counts(name, step):
                     continue
@@ -108,9 +108,22 @@ def counts(name: str, step: Step) -> bool:
     return True
 
 
+def belonging(step: Step) -> list[Call]:
+    """The calls since the step before that name its optimizer, or none and come in its own turn."""
+    turn = step.turn
+    since = turn[0].q if turn else -1
+    named = (call for call in step.between if call.q < since and _told(call).startswith("optimizer"))
+    return [call for call in (*named, *turn) if mine(call, step)]
+
+
 def mine(call: Call, step: Step) -> bool:
     """Whether a call belongs to the optimizer of a step, or to none in particular."""
-    told = call.object
-    if call.name == "scheduler.step":
-        told = (call.args or {}).get("optimizer") or (call.result or {}).get("optimizer") or ""
+    told = _told(call)
     return not told.startswith("optimizer") or told.split(":")[0] == f"optimizer{step.optimizer}"
+
+
+def _told(call: Call) -> str:
+    """What a call is told to be of: of a schedule, the optimizer that it is of."""
+    if call.name == "scheduler.step":
+        return (call.args or {}).get("optimizer") or (call.result or {}).get("optimizer") or ""
+    return call.object

@@ -68,6 +68,16 @@ class Step:
             self._by_name = found
         return self._by_name.get(name, [])
 
+    @property
+    def turn(self) -> list[Call]:
+        """The calls since the step before that are no other optimizer's turn.
+
+        Where others stepped before the last backward pass, as a critic does several times, what came before is theirs.
+        """
+        last = next((one.q for one in reversed(self.between) if one.name in ("backward", "autograd.grad")), -1)
+        other = next((one.e for one in reversed(self.between) if one.name == "step" and one.q < last), -1)
+        return [one for one in self.between if one.q > other] if other >= 0 else self.between
+
     def owned(self, window: Window) -> set[str]:
         """Names of the roots of its variables."""
         return window.run.roots(self.optimizer)
