@@ -3,10 +3,14 @@
 A parameter of one element that is part of no model and held by no optimizer is known by the graph of the loss alone. Whether
 it is the one of the pass before is told by weak references, so that nothing of the program is kept alive. The first backward
 passes of each place in the code are looked at, in detailed iterations.
+
+One that is made for its gradient alone, to be read after the pass, is a probe, and no number to be learnt: a hook is set on
+it, or a function that holds it while the pass begins reads gradients.
 """
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Iterator
 from itertools import islice
@@ -15,9 +19,11 @@ from typing import Any
 from .backward import read_later
 from .bounded import BoundedLooks
 from .entry import Entry
+from .naming import user_frames
 from .places import from_program
 from .plain import impossible, simple
 from .recorder import Recorder
+from .scope import variables
 from .variables import Variables
 
 NAME = "number.anew"
@@ -50,7 +56,7 @@ class Anew:
         alive = [one for ref in before if (one := ref()) is not None]
         head, word = recorder.head(), from_program(entry.place)
         for number in found:
-            if all(number is not one for one in alive):
+            if all(number is not one for one in alive) and not _is_read(number):
                 recorder.later(read_later(number), lambda read: [("scalar", (*head, NAME, word, read[0]))])
 
     def _unknown(self, root: Any) -> Iterator[Any]:
@@ -66,3 +72,13 @@ class Anew:
                 if child is not None and child not in seen and len(seen) < _MOST_NODES:
                     seen.add(child)
                     open_.append(child)
+
+
+def _is_read(number: Any) -> bool:
+    """Whether the gradient of a number may be read: by a hook, or by a function of the program that still holds it."""
+    if getattr(number, "_backward_hooks", None) or getattr(number, "_post_accumulate_grad_hooks", None):
+        return True
+    return any(
+        "grad" in frame.f_code.co_names and any(value is number for value in variables(frame).values())
+        for frame in user_frames(sys._getframe(1))
+    )

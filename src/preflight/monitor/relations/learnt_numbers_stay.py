@@ -19,7 +19,8 @@ class LearntNumbersStay(Relation):
     computes the loss: it gets a gradient, is in no optimizer, and is gone after the pass. What was to be learnt stays what
     it was made with.
     Judged are parameters of one element that no model and no optimizer holds: at one backward pass in the code there is another
-    one, of the same value, in two looks in a row after the first. Where gradients are asked for by ``autograd.grad`` between, as
+    one, of the same value, in two looks in a row after the first. One whose gradient is read after the pass, or given to a hook,
+    is a probe, and left alone. Where gradients are asked for by ``autograd.grad`` between, as
     for a penalty, the number may be made for that.
     """
 
