@@ -9,9 +9,9 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from preflight.investigate.case.case import Case, by_file
-from preflight.investigate.course.cells import of_a_cell
+from preflight.investigate.course.buffered import at_top, of_the_script, waited
 from preflight.source.logs.wrappers import WRAPPER
-from preflight.vocabulary.log import Frame, LogFile, Raised
+from preflight.vocabulary.log import LogFile, Raised
 
 _MANY = ("elastic.", "network.", "end.child-failed", "end.mpi", "exit.")
 """What is only printed where several processes run: they may die one after the other in the same start."""
@@ -46,7 +46,7 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for raised in sorted(whole.reading.raised, key=lambda one: (one.hit.file, one.hit.line)):
         file = raised.hit.file
-        if file in several or not _at_top(raised) or raised.begins is None:
+        if file in several or not at_top(raised) or raised.begins is None:
             continue
         before = died.get(file)
         if (
@@ -69,7 +69,8 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
         # A bar at zero is drawn once more as a program ends: nothing was done behind it.
         behind = sum(step.line > raised.hit.line and step.step != 0 for step in steps.get(file, ()))
         again = whole.files[file].begun_again if file in whole.files else None
-        if (behind >= _STEPS and not _redrawn(whole, file, raised)) or (again is not None and again > raised.hit.line):
+        others = behind >= _STEPS and not _redrawn(whole, file, raised) and (ranks or not waited(whole, raised))
+        if others or (again is not None and again > raised.hit.line):
             found.setdefault(file, []).append(raised.hit.line + 1)
     return found
 
@@ -152,7 +153,7 @@ def cuts_beside(whole: Case, cuts: Mapping[int, Sequence[int]]) -> dict[int, lis
         and event.hit.line >= last.get(event.hit.file, 1 << 60)
         for event in whole.events
     )
-    died = by_file((one for one in whole.reading.raised if _at_top(one) and not one.chained), lambda one: one.hit.file)
+    died = by_file((one for one in whole.reading.raised if at_top(one) and not one.chained), lambda one: one.hit.file)
     found: dict[int, list[int]] = {}
     for file in own - {file for file, lines in cuts.items() if lines}:
         ends = sorted(one.hit.line for one in died.get(file, ()))
@@ -187,19 +188,6 @@ def _redrawn(whole: Case, file: int, raised: Raised) -> bool:
     return len(behind) <= _NESTED and before.issuperset(behind)
 
 
-def _at_top(raised: Raised) -> bool:
-    """Return whether an exception went through the whole of a script; a cell of a notebook ends alone."""
-    first = _first(raised)
-    if of_a_cell(raised):
-        return False
-    return first is not None and first.function == "<module>" and first.path.endswith(".py") and bool(raised.exception)
-
-
-def _first(raised: Raised) -> Frame | None:
-    """Return the outermost frame of the script itself."""
-    return next((frame for frame in raised.frames if "runpy" not in frame.path), None)
-
-
 def _script(raised: Raised) -> str:
-    first = _first(raised)
+    first = of_the_script(raised)
     return first.path.replace("\\", "/").rpartition("/")[2] if first is not None else ""

@@ -6,17 +6,18 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import isfinite
 
 from preflight.investigate.case.case import Case, Event, by_file
 from preflight.investigate.case.own_module import OWN_MODULE
 from preflight.investigate.cause.exceptions import REPEATED
 from preflight.investigate.course.bad_ends import BadEnds
+from preflight.investigate.course.buffered import at_top, waited
 from preflight.investigate.course.evaluations import never_finite
 from preflight.investigate.course.last_lines import LastLines, caught_by_the_program, is_end, stays_in_a_library
 from preflight.investigate.course.next_start import DONE, begun_anew
-from preflight.investigate.course.step_order import StepOrder, counted
+from preflight.investigate.course.step_order import StepOrder, numbers_of
 from preflight.investigate.course.trials import of_a_passed_trial
 from preflight.vocabulary.log import Raised
 
@@ -64,9 +65,9 @@ class Progress:
         timed: list[tuple[float, int]] = []
         self._nodes: set[str | None] = set()
         self._by_epochs: set[int] = set()
-        numbered = {one.file for one in case.steps if one.step is not None}
-        for one in case.steps:
-            number = one.step if one.file in numbered else counted(one)
+        for one, number in chain.from_iterable(
+            zip(steps, numbers_of(steps), strict=True) for steps in case.steps_in.values()
+        ):
             if number is None:
                 continue
             rank, node = case.people.placed(one.who, one.file)
@@ -144,7 +145,7 @@ class Progress:
         told = self._of_rank.get(key)
         if told is None:
             return 0
-        if file in self._by_epochs and self._may_be_printed_first(event):
+        if self._may_be_printed_first(event):
             return 0
         first = told.last_before(event.hit.line) if file in self._by_epochs else event.step
         first = first if first is not None else -1
@@ -160,7 +161,10 @@ class Progress:
         if event.place not in self._raised:
             return False
         last = self._last_raised(event)
-        return last is None or not caught_by_the_program(last)
+        if event.hit.file in self._by_epochs:
+            return last is None or not caught_by_the_program(last)
+        alone = len(self.case.people.seen) < 2 and (self.case.people.world or 1) < 2
+        return last is not None and alone and at_top(last) and waited(self.case, last)
 
     def recovered(self, event: Event) -> bool:
         """Return whether the run went on after an event as if nothing had been."""

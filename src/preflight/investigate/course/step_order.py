@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import islice
+from math import isfinite
 
 from preflight.vocabulary.log import StepLine
 
 
-def counted(step: StepLine) -> int | None:
-    """Return the number of a step, or that of its epoch where a program counts only these; None where nothing counts."""
-    if step.step is not None:
-        return step.step
-    epoch = step.values.get("epoch")
-    return int(epoch) if epoch is not None and epoch >= 0 and epoch == int(epoch) else None
+def numbers_of(steps: Sequence[StepLine]) -> list[int | None]:
+    """Return the numbers of the steps of one file, or those of its epochs where a program counts only whole ones; None where none is told."""
+    if any(step.step is not None for step in steps):
+        return [step.step for step in steps]
+    epochs = [step.values.get("epoch") for step in steps]
+    if any(epoch is not None and isfinite(epoch) and (epoch < 0 or epoch != int(epoch)) for epoch in epochs):
+        return [None] * len(epochs)
+    return [int(epoch) if epoch is not None and isfinite(epoch) else None for epoch in epochs]
 
 
 class StepOrder:
