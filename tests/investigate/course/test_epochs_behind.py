@@ -58,3 +58,10 @@ def test_a_program_that_begins_an_epoch_loaded_what_fitted(tmp_path: Path) -> No
     assert told(tmp_path, misfit + "rate 0.1\n").category == "checkpoint"
     raised = misfit.replace("Error(s)", _UNCAUGHT.replace("ValueError: a plan of no parts\n", "RuntimeError: Error(s)"))
     assert told(tmp_path, raised + "rate 0.1\nEpoch 1/5\n").category == "checkpoint"
+
+
+def test_each_fold_counts_its_epochs_from_the_first(tmp_path: Path) -> None:
+    folds = [f"fold {fold}\n" + epochs(1, 5) for fold in range(5)]
+    failed = "RuntimeError: no picture of this fold\n"
+    assert told(tmp_path, "".join([*folds[:3], failed, *folds[3:]])).category == "none"
+    assert told(tmp_path, "".join([*folds, failed])).category == "usercode"

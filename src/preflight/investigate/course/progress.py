@@ -154,6 +154,8 @@ class Progress:
             return behind
         # Another start counts from its beginning; bars draw the same step twice.
         anew = told.counted_anew(event.hit.line, first, STEPS_BEHIND_AN_END)
+        if file in self._by_epochs:  # each fold and each seed counts its own; no bar draws its first epoch once more
+            anew = max(anew, told.begun_again(event.hit.line, STEPS_BEHIND_AN_END))
         return anew if anew >= STEPS_BEHIND else 0
 
     def _may_be_printed_first(self, event: Event) -> bool:

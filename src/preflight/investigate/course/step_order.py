@@ -54,6 +54,14 @@ class StepOrder:
             return 0
         return self._count(at, distinct[0] - 1, most)
 
+    def begun_again(self, line: int, most: int) -> int:
+        """Return how many different steps were told behind a line where the first of all is the next one; ``most`` at most, else 0."""
+        at = bisect_right(self.lines, line)
+        first = self._known()[0]
+        if at == len(self.numbers) or self.numbers[at] != first:
+            return 0
+        return self._count(at, first - 1, most)
+
     def _count(self, at: int, step: int, most: int) -> int:
         """Return how many different steps beyond one stand at a place or behind it, from the highest of them down."""
         distinct = self._known()
