@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -43,6 +44,37 @@ _WITHIN = 4
 """So deep an event may lie in what a logger says of it."""
 
 
+class _Names(NamedTuple):
+    """Which fields of a line may say what, each in the order in which it is asked; a logger gives the same names to all lines.
+
+    Attributes:
+        message: What was said.
+        when: The time.
+        raised: A traceback.
+        machine: Some field names the node or the place on it.
+        numbers: Fields of a line of a step that may be its numbers; none where no field is that of a step.
+    """
+
+    message: tuple[str, ...]
+    when: tuple[str, ...]
+    raised: tuple[str, ...]
+    machine: bool
+    numbers: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)
+def _names_of(fields: tuple[str, ...]) -> _Names:
+    """Return what the fields of a line may say by their names."""
+    there = frozenset(fields)
+    return _Names(
+        tuple(key for key in _MESSAGE if key in there),
+        tuple(key for key in _WHEN if key in there),
+        tuple(key for key in _RAISED if key in there),
+        not there.isdisjoint((*_NODE, "local_rank")),
+        () if _STEPS.isdisjoint(there) else tuple(key for key in fields if key not in _NO_VALUES),
+    )
+
+
 def unwrapped(text: str) -> str:
     """Return a line that a container's or a program's logger wrapped in JSON or in pairs as it would stand in a plain log.
 
@@ -54,26 +86,36 @@ def unwrapped(text: str) -> str:
     found = _of_journal(_fields(text))
     if not found:
         return text
-    message = next((found[key] for key in _MESSAGE if isinstance(found.get(key), str)), None)
+    names = _names_of(tuple(found))
+    message = _first(found, names.message, str)
     if message is None:
         return text
-    when = next((found[key] for key in _WHEN if isinstance(found.get(key), (str, int, float))), "")
+    when = _first(found, names.when, (str, int, float))
     rank = found.get(_RANK[0], found.get(_RANK[1]))
     level = found.get("level", found.get("severity", found.get("levelname")))
-    raised = next((found[key] for key in _RAISED if isinstance(found.get(key), str) and found[key].strip()), "")
+    raised = [found[key] for key in names.raised if isinstance(found[key], str) and found[key].strip()]
     if raised:  # its breaks as letters, as a traceback stands in one line
-        message = message.rstrip() + " " + raised.rstrip().replace("\n", "\\n")
-    within = _event_within(found)
+        message = message.rstrip() + " " + raised[0].rstrip().replace("\n", "\\n")
+    nested = dict in map(type, found.values())
+    within = _event_within(found) if nested else {}
     parts = [
-        str(when),
-        _machine(found, within),
+        "" if when is None else str(when),
+        _machine(found, within) if nested or names.machine else "",
         f"[rank{rank}]:" if _counts(rank) else "",
         level.upper() if isinstance(level, str) else "",
         plain(message.rstrip("\r\n")).replace("\n", " "),
         msgspec.json.encode(within).decode() if within else "",
-        _rest(text, found) if text[:1] != "{" else _numbers(found),
+        _rest(text, found) if text[:1] != "{" else _numbers(found, names, nested),
     ]
-    return " ".join(part for part in parts if part)
+    return " ".join(filter(None, parts))
+
+
+def _first(found: dict[str, Any], names: tuple[str, ...], kind: type | tuple[type, ...]) -> Any:
+    """Return the first of some fields that is of a kind; None where none is."""
+    for name in names:
+        if isinstance(found[name], kind):
+            return found[name]
+    return None
 
 
 def _fields(text: str) -> dict[str, Any]:
@@ -116,16 +158,12 @@ def _rest(text: str, found: dict[str, Any]) -> str:
     return " ".join(f"{key}={value}" for key, value in _PAIR.findall(text) if key not in taken or key not in found)
 
 
-def _numbers(found: dict[str, Any]) -> str:
+def _numbers(found: dict[str, Any], names: _Names, nested: bool) -> str:
     """Return the numbers that stand beside the message in the fields of a line of a step, or one level below, as pairs."""
-    every = found
-    if any(type(value) is dict for value in found.values()):
-        every = {key: value for one in found.values() if type(one) is dict for key, value in one.items()} | found
-    if _STEPS.isdisjoint(every):
-        return ""
-    return " ".join(
-        [f"{key}={value}" for key, value in every.items() if type(value) in _COUNTED and key not in _NO_VALUES]
-    )
+    if not nested:
+        return " ".join([f"{key}={found[key]}" for key in names.numbers if type(found[key]) in _COUNTED])
+    every = {key: value for one in found.values() if type(one) is dict for key, value in one.items()} | found
+    return " ".join([f"{key}={every[key]}" for key in _names_of(tuple(every)).numbers if type(every[key]) in _COUNTED])
 
 
 def _value(text: str) -> str | int:
