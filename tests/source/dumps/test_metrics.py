@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from preflight.source.dumps import metrics_csv, metrics_lines, mlflow_metrics, t
 from preflight.source.dumps.metric_names import normal, telling, time_of
 from preflight.source.dumps.opening import format_of, read_dump
 from preflight.source.dumps.part import Part
+from preflight.source.logs import one_file
 from preflight.source.logs.read import read_logs
 from preflight.vocabulary.log import LogFile
 
@@ -191,3 +193,52 @@ def test_json_lines_between_which_a_program_printed_words_are_a_log(tmp_path: Pa
     reading = read_logs([str(tmp_path / "console.log")])
     assert len(reading.raised) == 1
     assert [one.step for one in reading.steps] == list(range(20))
+
+
+@pytest.mark.parametrize("form", ["lines", "values"])
+def test_of_very_many_rows_an_even_sample_is_kept_and_the_last_ones(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    count, most = 5000, 400
+    for module in (metrics_lines, metrics_csv):
+        monkeypatch.setattr(module, "MOST", most)
+    if form == "lines":
+        found = part("m.jsonl", b"".join(b'{"step": %d, "loss": 1.5}\n' % step for step in range(count)))
+    else:
+        found = part("m.csv", b"step,loss\n" + b"".join(b"%d,1.5\n" % step for step in range(count)))
+    steps = [one.step for one in found.steps if one.step is not None]
+    assert steps == sorted(set(steps))
+    assert steps[0] <= 5 * count // most
+    assert steps[-20:] == [*range(count - 20, count)]
+    assert most // 2 <= len(steps) <= most + 200
+    spread = steps[:-100]
+    assert max(later - step for step, later in pairwise(spread)) <= 5 * count // most
+    assert [one.line for one in found.steps] == [step + (1 if form == "lines" else 2) for step in steps]
+
+
+def test_a_large_table_is_read_in_pieces_as_a_small_one_is_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"step": step, "train": {"loss": 2.0 / (step + 1)}, "time": 1.7e9 + step} for step in range(40_000)]
+    rows[39_990]["train"] = {"loss": math.nan}
+    (tmp_path / "m.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows) + "{cut")
+    once = read_logs([str(tmp_path)])
+    monkeypatch.setattr(one_file, "_LARGE_TABLE", 1 << 20)
+    pieces = read_logs([str(tmp_path)])
+    assert once.files == pieces.files
+    assert once.files[0].size == (tmp_path / "m.jsonl").stat().st_size > 2 << 20
+    assert repr(once.steps) == repr(pieces.steps)
+    assert len(once.steps) == 40_000
+
+
+def test_a_large_console_of_json_lines_is_a_log_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = "".join(json.dumps({"step": step, "loss": 2.0}) + "\n" for step in range(30_000))
+    words = "loading the model\nthe model is loaded\nthe training begins\n"
+    (tmp_path / "m.jsonl").write_text('{"step": 0, "loss": 2.5}\n' * 4 + words + rows)
+    monkeypatch.setattr(one_file, "_LARGE_TABLE", 1 << 19)
+    reading = read_logs([str(tmp_path)])
+    assert reading.files[0].kind == "text"
+    assert reading.steps[-1].step == 29_999
+
+
+def test_what_only_python_reads_as_json_is_read(tmp_path: Path) -> None:
+    found = part("m.jsonl", b'{"step": 1, "loss": NaN}\n{"step": 2, "loss": 1e999}\n{"step": 3, "loss": -Infinity}\n')
+    assert [str(one.values["loss"]) for one in found.steps] == ["nan", "inf", "-inf"]

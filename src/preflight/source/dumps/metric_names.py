@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from preflight.vocabulary.log import LogFile, StepLine, Who
 
@@ -21,6 +22,8 @@ STEPS = (
     "train_step",
     "n_iter",
 )
+MOST = 1_000_000
+"""Rows of a file of which all are kept; of more there is a sample, as of the steps of a log."""
 EPOCHS = ("epoch", "epochs", "train/epoch")
 TIMES = ("timestamp", "_timestamp", "wall_time", "walltime", "time_stamp", "datetime", "date", "created", "ts")
 
@@ -124,6 +127,31 @@ def time_of(value: Any) -> float | None:
     return None
 
 
+class Column(NamedTuple):
+    """What a name of a metric file stands for.
+
+    Attributes:
+        means: ``step``, ``time``, ``rank``, ``epoch``, or ``value``.
+        called: What the value is called here; a column of times has it too, where a cell of it is none.
+        factor: What the value is multiplied with.
+    """
+
+    means: str
+    called: str
+    factor: float
+
+
+@lru_cache(maxsize=4096)
+def column(name: str) -> Column:
+    """Return what a name stands for; asked again and again of the few names of a file."""
+    short = name.strip().lower().rpartition(" - ")[2]
+    called, factor = normal(name.strip())
+    for means, names in (("step", STEPS), ("time", TIMES), ("rank", ("rank",)), ("epoch", EPOCHS)):
+        if short in names:
+            return Column(means, called, factor)
+    return Column("value", called, factor)
+
+
 def row(file: LogFile, line: int, cells: Mapping[str, Any]) -> StepLine | None:
     """One row of named cells as a step; None where it has no number but the step."""
     step: int | None = None
@@ -132,19 +160,20 @@ def row(file: LogFile, line: int, cells: Mapping[str, Any]) -> StepLine | None:
     rank: int | None = file.who.rank
     values: dict[str, float] = {}
     for name, cell in cells.items():
-        lower = name.strip().lower()
-        short = lower.rpartition(" - ")[2]
-        found = number_of(cell)
-        if short in STEPS:
+        means, called, factor = column(name)
+        found = cell if type(cell) is float else number_of(cell)
+        if means == "value":
+            if found is not None and called not in values:
+                values[called] = found * factor
+        elif means == "step":
             step = int(found) if step is None and found is not None and math.isfinite(found) else step
-        elif short in TIMES and (moment := time_of(cell)) is not None:
+        elif means == "time" and (moment := time_of(cell)) is not None:
             time = moment
-        elif short == "rank" and found is not None and found >= 0:
+        elif means == "rank" and found is not None and found >= 0:
             rank = int(found)
         elif found is not None:
-            if short in EPOCHS:
+            if means == "epoch":
                 epoch = found
-            called, factor = normal(name.strip())
             values.setdefault(called, found * factor)
     if step is None and epoch is not None and epoch == int(epoch):
         step = int(epoch)

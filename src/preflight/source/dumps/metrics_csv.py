@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import deque
+from collections.abc import Sequence
 
-from preflight.source.dumps.metric_names import number_of, row, telling
+from preflight.source.dumps.metric_names import MOST, number_of, row, telling
 from preflight.source.dumps.part import Part
 from preflight.vocabulary.log import LogFile, LogKind
 
@@ -32,22 +34,27 @@ def looks_like(name: str, head: bytes) -> bool:
 
 
 def read(content: bytes, file: LogFile) -> Part:
-    """Read every row that has a number."""
-    text = content.decode("utf-8-sig", "replace").replace("\0", "")
+    """Read every row that has a number; of very many of them steps are kept evenly, and the last ones."""
+    from preflight.source.logs.sampling import TAIL, Sample
+
+    text = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", "replace", newline="\n")
     separator = _separator(content.split(b"\n", 1)[0]) or ","
-    rows = csv.reader(io.StringIO(text), delimiter=separator)
+    rows = csv.reader((line.replace("\0", "") for line in text), delimiter=separator)
     names = [one.strip() for one in next(rows, [])]
-    steps = []
+    sample = Sample(MOST)
+    passed: deque[tuple[int, list[str]]] = deque(maxlen=TAIL)
     odd = 0
     for cells in rows:
         if len(cells) > len(names) + 1 or not cells:
             odd += bool(cells)
-            continue
-        found = row(
-            file, rows.line_num, {name: cell.strip() for name, cell in zip(names, cells, strict=False) if cell.strip()}
-        )
-        if found is not None:
-            steps.append(found)
+        elif not sample.wants(0, 0):
+            passed.append((rows.line_num, cells))
+        elif (found := row(file, rows.line_num, _named(names, cells))) is not None:
+            sample.add(found)
+    for line, cells in passed:
+        if (found := row(file, line, _named(names, cells))) is not None:
+            sample.add_last(found)
+    steps = sample.kept()
     times = [one.time for one in steps if one.time is not None]
     return Part(
         lines=rows.line_num,
@@ -56,6 +63,10 @@ def read(content: bytes, file: LogFile) -> Part:
         last_time=max(times, default=None),
         problem=f"{odd} rows have more cells than there are names" if odd else None,
     )
+
+
+def _named(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
+    return {name: cell.strip() for name, cell in zip(names, cells, strict=False) if cell.strip()}
 
 
 def _separator(line: bytes) -> str | None:

@@ -24,6 +24,8 @@ from preflight.vocabulary.log import LogFile
 LARGEST_DUMP = 1 << 30
 _SAMPLE = 1 << 16
 _LONGEST_LINE = 64 << 20
+_LARGE_TABLE = 64 << 20
+"""A table of so many bytes is read piece by piece."""
 _SHORT = 40
 _PEEK = 1 << 20
 """So many packed bytes hold the first block of every packing; bzip2's are the largest."""
@@ -190,16 +192,15 @@ def _rest(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:
 
 
 def _dump(wanted: Wanted, opened: Opened, module: object, rules: Rules) -> Reduced:
-    parts = []
-    size = 0
-    while size < LARGEST_DUMP:
-        more = opened.read(1 << 20)
-        if not more:
-            break
-        parts.append(more)
-        size += len(more)
-    file = msgspec.structs.replace(as_file(wanted, module.KIND), size=size)  # type: ignore[attr-defined]
-    content = b"".join(parts)
+    file = as_file(wanted, module.KIND)  # type: ignore[attr-defined]
+    content = _content(opened, LARGEST_DUMP if not hasattr(module, "Rows") else _LARGE_TABLE)
+    if hasattr(module, "Rows") and len(content) >= _LARGE_TABLE:
+        rows = module.Rows(file, wanted.most_steps)
+        rows.take(content)
+        if not rows.of_a_console:
+            return _table(rows, file, opened, len(content))
+        content += _content(opened, LARGEST_DUMP - len(content))
+    file = msgspec.structs.replace(file, size=len(content))
     part = read_dump(module, content, file)  # type: ignore[arg-type]
     if part.kind == "text":
         again = Opened(io.BytesIO(content))
@@ -208,6 +209,24 @@ def _dump(wanted: Wanted, opened: Opened, module: object, rules: Rules) -> Reduc
     if getattr(module, "TEXT", False):
         _add_lines(reduced, wanted, content, rules)
     return reduced
+
+
+def _content(opened: Opened, most: int) -> bytes:
+    """Return what comes next of a stream, ``most`` bytes or a little more."""
+    parts = []
+    size = 0
+    while size < most and (more := opened.read(1 << 20)):
+        parts.append(more)
+        size += len(more)
+    return b"".join(parts)
+
+
+def _table(rows: Any, file: LogFile, opened: Opened, size: int) -> Reduced:
+    """Read the rest of a large table piece by piece, so that it is never in memory as a whole."""
+    while more := opened.read(1 << 20):
+        rows.take(more)
+        size += len(more)
+    return _of_part(rows.part(), msgspec.structs.replace(file, size=size), opened.problem)
 
 
 def _add_lines(reduced: Reduced, wanted: Wanted, content: bytes, rules: Rules) -> None:
