@@ -69,9 +69,9 @@ def style_of(sample: bytes) -> LineStyle:
         and set(labels) == set(range(max(labels) + 1))
     ):
         return "srun" if max(labels) and not _counts_up(labels) else ""
-    hosts = [match[1] for line in lines if (match := _HOST.match(line))]
+    hosts = _nearly_all(lines, _HOST)
     each = 2 if hosts and all(_ADDRESS.fullmatch(host) for host in hosts) else 3
-    if len(hosts) >= _SHARE * len(lines) and len(set(hosts)) <= max(len(hosts) // each, 1):
+    if hosts and len(set(hosts)) <= max(len(hosts) // each, 1):
         return "hosts"
     if _bear(lines, TAG):
         return "tags"
@@ -128,8 +128,23 @@ def _of_two(labels: list[int]) -> bool:
 
 def _bear(lines: list[str], label: re.Pattern[str]) -> bool:
     """Whether nearly all lines begin with a label, of several writers each of which says more than one line."""
-    found = [match[1] for line in lines if (match := label.match(line))]
-    return len(found) >= _SHARE * len(lines) and 1 < len(set(found)) <= len(found) // 2
+    found = _nearly_all(lines, label)
+    return 1 < len(set(found)) <= len(found) // 2
+
+
+def _nearly_all(lines: list[str], label: re.Pattern[str]) -> list[str]:
+    """Return the labels of lines of which nearly all begin with one; none where too many do not, which is seen in the first lines."""
+    found: list[str] = []
+    without = 0
+    for line in lines:
+        match = label.match(line)
+        if match is not None:
+            found.append(match[1])
+            continue
+        without += 1
+        if len(lines) - without < _SHARE * len(lines):
+            return []
+    return found
 
 
 def _of_writers(labels: list[int]) -> bool:
