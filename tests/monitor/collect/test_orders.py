@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from torch.utils.data import (  # noqa: E402
     BatchSampler,
     DataLoader,
     RandomSampler,
+    SequentialSampler,
     Subset,
     SubsetRandomSampler,
     TensorDataset,
@@ -57,6 +59,29 @@ def test_samplers_tell_how_far_they_reach() -> None:
     assert "reach" not in facts(DataLoader(DATA, shuffle=True), numbers)
     assert "reach" not in facts(DataLoader(DATA, sampler=RandomSampler(range(20))), numbers)
     assert "reach" not in facts(DataLoader(torch.zeros(4, 3), shuffle=True), numbers)
+
+
+class _Everywhere:
+    """A program's own sampler, which draws without end."""
+
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            yield int(torch.randint(100, ()))
+
+
+def test_the_order_is_that_of_the_sampler_of_batches() -> None:
+    numbers = Numbers()
+
+    def told(sampler: Any) -> dict[str, Any]:
+        return facts(DataLoader(DATA, batch_sampler=BatchSampler(sampler, 4, drop_last=False)), numbers)
+
+    assert told(_Everywhere())["order"] == "own"
+    assert told(_Everywhere())["samples"] is None
+    assert told(RandomSampler(DATA, replacement=True))["order"] == "drawn"
+    assert told(RandomSampler(DATA))["order"] == "random"
+    assert told(SequentialSampler(DATA))["order"] == "sequential"
+    assert told(SubsetRandomSampler([3, 5]))["part"] == [3, 5]
+    assert facts(DataLoader(DATA), numbers)["order"] == "sequential"
 
 
 def test_a_plateau_tells_the_number_by_which_it_is_judged() -> None:

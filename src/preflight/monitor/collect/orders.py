@@ -40,7 +40,7 @@ class Numbers:
 
 def facts(loader: Any, datasets: Numbers) -> dict[str, Any]:
     """What is known of a loader before it gives anything; datasets are numbered."""
-    sampler = getattr(loader, "sampler", None)
+    sampler = _sampler(loader)
     dataset = getattr(loader, "dataset", None)
     return {
         "batch_size": getattr(loader, "batch_size", None),
@@ -52,7 +52,7 @@ def facts(loader: Any, datasets: Numbers) -> dict[str, Any]:
         "order": _order(loader, sampler),
         "samples": length_of(sampler),
         "replicas": _replicas(sampler),
-        **_reach(getattr(getattr(loader, "batch_sampler", None), "sampler", sampler), dataset),
+        **_reach(sampler, dataset),
         "dataset": datasets.of(dataset),
         "kind": type(dataset).__name__,
         "batches": type(getattr(loader, "batch_sampler", None)).__name__,
@@ -60,6 +60,16 @@ def facts(loader: Any, datasets: Numbers) -> dict[str, Any]:
         "seats": _called(getattr(loader, "worker_init_fn", None)),
         **_share(dataset, sampler, datasets),
     }
+
+
+def _sampler(loader: Any) -> Any:
+    """What gives a loader its indices.
+
+    A loader that is made with a sampler of batches, as every one that a library prepares, has a sequential sampler
+    beside it, which nobody asks.
+    """
+    asked = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
+    return getattr(loader, "sampler", None) if asked is None else asked
 
 
 def _called(function: Any) -> str | None:
