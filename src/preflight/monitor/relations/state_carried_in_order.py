@@ -20,7 +20,8 @@ class StateCarriedInOrder(Relation):
     Truncated backpropagation hands the state at the end of one piece of a sequence to the next piece. Where the loader
     shuffles, the next batch continues other sequences: the network begins each with the memory of another one.
     Judged are models with a recurrent layer that were given back what they gave out at the pass before, for as many
-    samples, in two steps in a row, with a batch of a shuffling loader for each.
+    samples, in two steps in a row, with a batch of a shuffling loader for each. Of a step the first pass of a model is
+    judged: at those after it a decoder that is called for one position after another goes on within the same batch.
     """
 
     name = "state-carried-in-order"
@@ -41,8 +42,10 @@ class StateCarriedInOrder(Relation):
         if not passes or not window.named("backward"):
             return
         shuffled = any(fetch.trained and fetch.order in _SHUFFLED for fetch in fetches_of(window))
+        first: dict[str, Call] = {}
         for call in passes:
-            name = call.object
+            first.setdefault(call.object, call)
+        for name, call in first.items():
             carried = bool((call.args or {}).get("carried")) and shuffled and _recurrent(call, window)
             count = self._count[name] = self._count.get(name, 0) + 1 if carried else 0
             wrong = count >= _IN_A_ROW
@@ -61,10 +64,12 @@ class StateCarriedInOrder(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _run("sequential", True)
         yield _run("random", False)
+        yield _run("random", False, within=True)  # a decoder, called for one position after another
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run("random", True)
+        yield _run("random", True, within=True)
 
 
 def _recurrent(call: Call, window: Window) -> bool:
@@ -78,7 +83,8 @@ def _type(args: dict[str, object] | None) -> object:
     return (args or {}).get("type")
 
 
-def _run(order: str, carried: bool) -> list[Window]:
+def _run(order: str, carried: bool, within: bool = False) -> list[Window]:
+    """Four steps of a recurrent model; ``within`` with a second pass in each, which goes on where the first ended."""
     mini = Mini({"model.rnn.weight_ih_l0": {}})
     windows = []
     for number in range(4):
@@ -86,6 +92,7 @@ def _run(order: str, carried: bool) -> list[Window]:
         fetch = ("fetch loader0", {"args": {"epoch": 0, "fetch": number}})
         given = ("forward model", {"args": {"carried": carried and number > 0, "training": True}})
         layer = ("module model.rnn", {"args": {"type": "LSTM", "training": True}})
-        rows = (fetch, ("batch", {"fetch": number}), given, layer, "backward", "step optimizer0:SGD")
+        again = [("forward model", {"args": {"carried": True, "training": True}}), layer] if within else []
+        rows = (fetch, ("batch", {"fetch": number}), given, layer, *again, "backward", "step optimizer0:SGD")
         windows.append(mini.window(*new, *rows))
     return windows
