@@ -84,6 +84,8 @@ class Relation:
             submodules; ``tensors``, ``numbers``, ``rates``, ``batches``; ``WHAT at MOMENT`` of states, and ``exact WHAT at
             MOMENT`` where it matters for it, too, whether they were taken with fingerprints (see forms.py).
         reads: Signs of a window (see signs.py) of which it looks at the numbers too: it sees each window with one of them.
+        midway: Whether one that first sees a run in the middle of it says nothing wrong: it is asked again, with nothing
+            remembered, after iterations that were not recorded. Others say nothing of the run from there on.
         whole: Whether it needs whole iterations; one that speaks of single calls may also judge the last one of a run,
             which may have been cut short.
         severity: What a violation means: ``error`` where the training is wrong.
@@ -110,6 +112,7 @@ class Relation:
     repeats: ClassVar[int] = 0
     looks: ClassVar[frozenset[str]] = frozenset({"calls"})
     reads: ClassVar[frozenset[str]] = frozenset()
+    midway: ClassVar[bool] = False
     whole: ClassVar[bool] = True
     severity: ClassVar[Severity] = "error"
     category: ClassVar[Category] = "usercode"

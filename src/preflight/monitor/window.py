@@ -215,6 +215,11 @@ class Run:
         self.losses: str | None = None  # the functions of the first loss of which they are told, see scope.py
         self.resumed: bool | None = None  # whether an earlier run goes on, see resumed.py; None before a backward pass
 
+    def forget(self) -> None:
+        """Iterations were not recorded: what follows from window to window begins anew, in the middle of a run."""
+        self.follower = self.schedules = self.fetched = self.flow = self.fingerprints = None
+        self.resumed = True
+
     def roots(self, optimizer: int) -> set[str]:
         """Names of the roots of the variables of an optimizer; not to be changed."""
         known = self.variables.roots.get(optimizer)

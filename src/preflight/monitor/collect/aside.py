@@ -19,6 +19,16 @@ _END = contextlib.nullcontext().__exit__
 """Does nothing with three arguments, and can be copied and saved with a model that it was left on."""
 
 
+def compiled() -> bool:
+    """Whether a compiler made something in this process: what it made depends on which hooks and functions there were."""
+    compiler = sys.modules.get("torch._dynamo.eval_frame")
+    if compiler is None:
+        return False
+    # One that only steps aside itself is None here.
+    made = getattr(compiler, "cached_backends", {0: True})
+    return any(one is not None for one in list(made.values()))
+
+
 class Aside:
     """Two hooks on all modules, which can step aside for the length of a pass."""
 
@@ -72,12 +82,7 @@ class Aside:
             return False
         if not hasattr(module, "_forward_hooks_always_called") or self._torch._C._get_tracing_state() is not None:
             return False
-        compiler = sys.modules.get("torch._dynamo.eval_frame")
-        if compiler is None:
-            return True
-        # What a compiler made depends on which hooks there were; one that only steps aside itself is None here.
-        made = getattr(compiler, "cached_backends", {0: True})
-        return all(one is None for one in list(made.values()))
+        return not compiled()
 
     def back(self) -> None:
         """Put the hooks back where they are away, and take the one that ends the pass from its model."""

@@ -8,6 +8,7 @@ Passes that come again from one place with nothing between, as in a rollout, are
 rest cost too much (see ``repeated.py``): what is asked of them is in the first few.
 Where the other iterations cost too much by themselves, the norms are taken less often, as far as that saves anything:
 those of gradients first, and last those of the parameters after a step, which show what another hand writes to.
+Where what is left costs more than twice the budget even without norms and detail, the recorder pauses (see ``pauses.py``).
 What the writer's thread spends counts too: it takes a core, or the interpreter, from the program.
 Every change is told in the trace, so that nothing is missed without a word.
 """
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 from .columns import REPEATED
 from .iterations import AFTER_EACH
+from .pauses import Costs, Pauses
 from .recorder import Recorder
 from .repeated import Repeated
 
@@ -39,6 +41,9 @@ _FEW = (4, 1)
 """How many passes of one place without gradients are told that come one after the other, where not all of them are."""
 _FORGETS = 0.9  # of what they cost at most, what is left of it with each decision: they may come in few iterations
 _NOTHING = 0.05  # the share of what is allowed that is not worth giving something up for
+# How many times what is allowed the least costs that can be told, from which on the recorder pauses: twice the budget.
+# Until then it sees every iteration; what it sees after a pause is held against fewer relations.
+_PAUSES = 2 / _SEEN
 _ROOM = 0.75  # the share of what is allowed up to which something is taken more often again
 # Passes over parameters and gradients in an iteration with norms: the gradients, every fourth time the parameters before
 # the step, and the parameters after it; of the last one, the share of what such an iteration costs more than another one.
@@ -49,8 +54,9 @@ clock = time.perf_counter
 class Budget:
     """Decides at the end of iterations how much is recorded in the next ones."""
 
-    def __init__(self, recorder: Recorder, repeated: Repeated) -> None:
+    def __init__(self, recorder: Recorder, repeated: Repeated, pauses: Pauses | None = None) -> None:
         self.recorder = recorder
+        self.pauses = pauses
         self.repeated = repeated
         self.share = recorder.settings.budget / 100 * _SEEN
         self.most_detail = recorder.settings.detail_every
@@ -82,6 +88,9 @@ class Budget:
         cost = (spent - self._spent) / 1e9
         work = max(now - self._now - cost, 0.0)
         self._now, self._spent = now, spent
+        if self.pauses is not None and self.pauses.on:
+            self._begin_anew()
+            return
         number = recorder.iteration
         if self.share <= 0 or number < _SETTLE:
             return
@@ -104,6 +113,12 @@ class Budget:
             self._normed = _renewed(self._normed, self._costs[True])
             self._decide(number)
             self._count, self._work, self._costs = 0, 0.0, {False: [], True: []}
+
+    def _begin_anew(self) -> None:
+        """Know nothing of what iterations cost: what was known is of another time."""
+        self._count, self._work, self._costs, self._dear = 0, 0.0, {False: [], True: []}, []
+        self._bare = self._normed = None
+        self._young = False
 
     def _grow_up(self, number: int, cost: float) -> None:
         """Leave the following iterations to the sample where detail in each of them is no longer to be borne."""
@@ -141,6 +156,8 @@ class Budget:
             return
         if number < _EARLY and work < _SHORT:
             allowed = max(allowed, _EARLY_COST / work)
+        elif self._pauses(price, allowed):
+            return
         half = max(self.most_norms, norms // 2)
         if norms > half and (
             price.share(half, detail) <= _ROOM * allowed or price.saved(half, norms) <= _NOTHING * allowed
@@ -152,6 +169,13 @@ class Budget:
         elif norms == half and detail > self.most_detail and price.share(norms, max(detail // 2, 1)) <= _ROOM * allowed:
             recorder.detail_every = max(self.most_detail, detail // 2)
             self._tell("detail", recorder.detail_every, share)
+
+    def _pauses(self, price: _Price, allowed: float) -> bool:
+        """Whether the least that can be told costs so much that the recorder pauses."""
+        if self.pauses is None or price.share(0, 0) <= _PAUSES * allowed:
+            return False
+        light = price.bare + price.norms + price.after
+        return self.pauses.begin(price.work, Costs(light, price.detail))
 
     def _repeated(self, share: float, allowed: float) -> bool:
         """Tell of fewer passes that come again, or of more; say whether that was changed, and what all costs with it."""

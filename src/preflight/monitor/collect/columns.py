@@ -43,6 +43,7 @@ _DECLARED = {
     "group": "q:count id:int name:word ranks:json axis:word",
     "warning": "q:count i:int category:word message:text place:word count:int",
     "thinned": "q:count i:int what:word every:int reason:word share:float",
+    "paused": "q:count i:int s:int since:int since_s:int reason:word",
     "trouble": "q:count i:int where:word error:text",
     "end": "q:count t:count i:int s:int how:word code:int error:text spent_ns:int dropped:int",
 }
@@ -64,6 +65,12 @@ WRITER = "writer"
 
 REPEATED = "repeated passes"
 """What was thinned, where passes of one place are counted (see ``repeated.py``); of this ``every`` says how many are told."""
+
+GAP = "paused"
+"""The kind of the rows that say that iterations before were passed over, with nothing told of them."""
+
+PAUSED = "iterations"
+"""What was thinned, where the recorder pauses (see ``pauses.py``); of so many iterations some are told."""
 
 ITERATION = {kind: list(columns).index("i") for kind, columns in TABLES.items() if "i" in columns}
 """Where the number of the iteration is in a row, for the kinds that have one."""

@@ -35,6 +35,7 @@ class Distributed:
         self.variables = variables
         self._begin = begin
         self._groups: dict[int, int] = {}
+        self._told = False  # who takes part
 
     def install(self, patches: Patches, imports: Imports) -> None:
         """Put the watching functions in place, those of modules that come later when they come."""
@@ -85,8 +86,19 @@ class Distributed:
             return
         recorder = self.recorder
         recorder.leave(entry, None, error)
-        dist = recorder.torch.distributed
-        if error is None and dist.is_initialized():
+        if error is None:
+            self._tell()
+
+    def resume(self) -> None:
+        """After a pause, tell who takes part where that was settled meanwhile."""
+        if not self._told:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell who takes part, where a process group is there."""
+        recorder, dist = self.recorder, self.recorder.torch.distributed
+        if dist.is_available() and dist.is_initialized():
+            self._told = True
             self._begin()
             ranks = list(range(dist.get_world_size()))
             recorder.put("group", (recorder.number(), 0, "world", ranks, dist.get_backend()))

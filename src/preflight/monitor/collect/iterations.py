@@ -35,6 +35,7 @@ class Iterations:
         norms: Whether norms of parameters and gradients are taken in this iteration.
         norms_after: Whether norms of parameters are taken after its step: with those of gradients, and where these are
             rarer in every iteration, or in the one before; what another hand does between two steps is seen by them.
+        detail_at: The number of one more iteration that is recorded in detail; -1 for none.
         exact_after: Whether fingerprints are taken after its step: in detail, or because the next one is.
         trained: Whether a backward pass or a step has happened in this iteration.
         stepped: Whether the first optimizer has stepped in this iteration.
@@ -56,6 +57,7 @@ class Iterations:
         self.detail_every = settings.detail_every
         self.norms_every = settings.norms_every
         self.repeats = settings.repeats
+        self.detail_at = -1
         self.detail_until = max(settings.detail_first, settings.detail_young)
         self.detail = self.detail_until > 0
         self.norms = self.norms_after = True
@@ -123,9 +125,19 @@ class Iterations:
         # Fingerprints after this step are what those before the next one are compared with.
         self.exact_after = self.detail or self._in_detail(number + 1)
 
+    def pass_over(self, steps: int) -> None:
+        """Count steps of the first optimizer that were not followed, each as an iteration; it has just made the last one."""
+        self.step += steps
+        self.iteration += steps
+        self._began_at = self.step
+        self.trained = self.stepped = True
+        # A loop over a loader may have begun meanwhile that is not known: the first one that is says so itself.
+        self.fetched = False
+
     def iteration_ended(self) -> None:
         """Do what is to be done once an iteration has ended and was told of, before the next one begins."""
 
     def _in_detail(self, number: int) -> bool:
         """Whether an iteration of this number is recorded in detail."""
-        return number < self.detail_until or (self.detail_every > 0 and number % self.detail_every == 0)
+        regular = number < self.detail_until or (self.detail_every > 0 and number % self.detail_every == 0)
+        return regular or number == self.detail_at

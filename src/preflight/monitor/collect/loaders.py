@@ -55,6 +55,7 @@ class Loaders:
         self._staying = Staying()
         self._seats: weakref.WeakKeyDictionary[Any, Seats] = weakref.WeakKeyDictionary()
         self._seats_now: Seats | None = None
+        self._missed: weakref.WeakSet[Any] = weakref.WeakSet()  # iterators of which not all was followed
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -72,6 +73,8 @@ class Loaders:
 
             def _next_index(iterator: Any) -> Any:
                 index = original(iterator)
+                if self.recorder.away or iterator in self._missed:
+                    return index
                 if isinstance(index, list) and index and isinstance(index[0], int):
                     asked.setdefault(iterator, []).append(index)
                 return index
@@ -84,6 +87,17 @@ class Loaders:
         sampler = sys.modules.get("torch.utils.data.distributed")
         if sampler is not None:
             patches.around(sampler.DistributedSampler, "set_epoch", self._set_epoch)
+
+    def resume(self) -> None:
+        """Go on after a pause: of loops that went on meanwhile it is known how far they came, and no more.
+
+        Which samples a batch of theirs has is not told again: what was asked for and not fetched is not known.
+        """
+        self._asked.clear()
+        for iterator, loop in list(self._loops.items()):
+            self._missed.add(iterator)
+            given = getattr(iterator, "_num_yielded", None)
+            loop[2] = given if isinstance(given, int) else loop[2]
 
     def number(self, loader: Any) -> int:
         """The number of a loader, by the order in which they were used."""
@@ -131,6 +145,7 @@ class Loaders:
         recorder = self.recorder
         loop = self._loops.get(args[0])
         if recorder.role != "trainer" or loop is None:
+            self._asked.pop(args[0], None)
             return None
         if recorder.torch.is_grad_enabled():
             recorder.epoch_began = self._began.get(loop[0])

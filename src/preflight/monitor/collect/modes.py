@@ -38,7 +38,7 @@ class Modes:
                 self.warned(message, category, filename, lineno)
             return show(message, category, filename, lineno, *rest, **more)
 
-        patches.replace(warnings, "showwarning", showwarning)
+        patches.replace(warnings, "showwarning", showwarning, lasting=True)
 
     def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         self._inside += 1

@@ -37,6 +37,7 @@ class Optimizers:
         self.uncleared, self.unstepped = self._clearings.uncleared, self._clearings.unstepped
         self.name, self.holds = enrolled.name, enrolled.holds
         self.resting = self._clearings.resting
+        self.resume = self._steps.resume
 
     def install(self, patches: Patches) -> None:
         """Put the hooks in place."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from types import FrameType, FunctionType
 from typing import Any
@@ -22,13 +23,19 @@ class Patches:
         self.recorder = recorder
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._handles: list[Any] = []
+        self._lasting: set[tuple[int, str]] = set()
+        self._away: list[
+            tuple[Any, Any, Any]
+        ] = []  # hooks that are set aside: where they were, their number, themselves
 
     def keep(self, handle: Any) -> None:
         """Remember a handle whose ``remove`` takes a hook away."""
         self._handles.append(handle)
 
-    def replace(self, owner: Any, name: str, new: Any) -> None:
-        """Set an attribute and remember what it was."""
+    def replace(self, owner: Any, name: str, new: Any, lasting: bool = False) -> None:
+        """Set an attribute and remember what it was; one that is ``lasting`` stays while the others are set aside."""
+        if lasting:
+            self._lasting.add((id(owner), name))
         if isinstance(new, FunctionType):
             unseen_by_warnings(new)
         self._replaced.append(
@@ -48,10 +55,37 @@ class Patches:
             return
         self.replace(owner, name, watched(self.recorder, original, before, after))
 
-    def alias(self, owner: Any, name: str, other: Any) -> None:
+    def alias(self, owner: Any, name: str, other: Any, lasting: bool = False) -> None:
         """Give another place that has a name the function that now stands under it in the first."""
         if hasattr(other, name):
-            self.replace(other, name, getattr(owner, name))
+            self.replace(other, name, getattr(owner, name), lasting)
+
+    def set_aside(self) -> None:
+        """Put functions of modules, and hooks on all modules, back as the program would have them, for a while.
+
+        Methods stay as they are: a class whose attributes change again and again is no longer remembered by Python's
+        caches, and the program's calls of it would become slower for good. Of hooks that the program has set beside
+        ours the order would change: then ours stay.
+        """
+        for owner, name, old, new in reversed(self._replaced):
+            if self._goes(owner, name) and getattr(owner, name, None) is new:
+                setattr(owner, name, old)
+        for handle in self._handles:
+            held = getattr(handle, "hooks_dict_ref", lambda: None)()
+            if held is not None and len(held) == 1 and handle.id in held and _of_passes(held):
+                self._away.append((held, handle.id, held.pop(handle.id)))
+
+    def bring_back(self) -> None:
+        """Put in place again what was set aside, where the program has put nothing of its own there meanwhile."""
+        for owner, name, old, new in self._replaced:
+            if self._goes(owner, name) and getattr(owner, name, None) is old:
+                setattr(owner, name, new)
+        for held, number, hook in self._away:
+            held[number] = hook
+        self._away.clear()
+
+    def _goes(self, owner: Any, name: str) -> bool:
+        return not isinstance(owner, type) and (id(owner), name) not in self._lasting
 
     def undo(self) -> None:
         """Put everything back that still is as it was left."""
@@ -84,7 +118,9 @@ def watched(
 
     @functools.wraps(original)
     def watched_call(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or (now is not None and not now()) or not recorder.active() or recorder.gave_up(where):
+        if compiling() or recorder.away:
+            return original(*args, **kwargs)
+        if (now is not None and not now()) or not recorder.active() or recorder.gave_up(where):
             return original(*args, **kwargs)
         entry: Entry | None = None
         with Work(recorder, where):
@@ -101,6 +137,12 @@ def watched(
 
     watched_call._preflight_watched = True  # type: ignore[attr-defined]
     return watched_call
+
+
+def _of_passes(held: Any) -> bool:
+    """Whether hooks are those on forward passes of all modules; those on steps count them meanwhile."""
+    hooks = sys.modules["torch.nn.modules.module"]
+    return any(held is getattr(hooks, name, None) for name in ("_global_forward_pre_hooks", "_global_forward_hooks"))
 
 
 def unseen_by_warnings(function: FunctionType) -> None:

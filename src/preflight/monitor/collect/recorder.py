@@ -21,6 +21,7 @@ from .late import Late, Rows
 from .places import here
 from .plain import capturing
 from .settings import Settings
+from .silence import Silence
 from .trainers import Trainers
 
 _TROUBLES_KEPT = 50
@@ -96,6 +97,9 @@ class Recorder(Iterations):
         self.called: tuple[CodeType, str | None] | None = None  # by whom a library was that called the model, and where
         self.ended = False
         self.halted = False  # nothing is recorded any more, and the closing row is still to come
+        self.away = False  # the recorder pauses (see ``pauses.py``): it is told of steps alone
+        self.at_step: Callable[[Any], None] | None = None  # told of each step of an optimizer, while that is wanted
+        self.silence = Silence()
         # One question to the dispatcher before one for each device; where it cannot be asked, each device is asked.
         inner = getattr(self.torch, "_C", None)
         self._any_autocast: Callable[[], bool] = getattr(inner, "_is_any_autocast_enabled", lambda: True)
@@ -116,7 +120,7 @@ class Recorder(Iterations):
 
     def active(self) -> bool:
         """Whether an event of this moment is the program's own: not the compiler's tracing, not the recorder's work."""
-        return not self.halted and not self.ended and not self.thread.busy
+        return not self.halted and not self.away and not self.ended and not self.thread.busy
 
     def wants(self, *kinds: str) -> bool:
         """Whether an invariant in force looks at one of these kinds of rows or calls; without a list, all are wanted."""
@@ -165,13 +169,13 @@ class Recorder(Iterations):
 
     def put(self, kind: str, row: tuple[Any, ...]) -> None:
         """Hand a row to the writer; the file is opened at the first one."""
-        if self._pid != _process:
+        if self._pid != _process or (self.silence.on and self.silence.swallows(kind, row)):
             return
         (self._sink or self._opened()).put(kind, row)
 
     def put_all(self, kind: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Hand several rows of one kind to the writer."""
-        if not rows or self._pid != _process:
+        if not rows or self._pid != _process or self.silence.on:
             return
         (self._sink or self._opened()).put_all(kind, rows)
 

@@ -34,6 +34,7 @@ from .modules import Forwards
 from .naming import Names
 from .optimizers import Optimizers
 from .patching import Patches
+from .pauses import Pauses
 from .ratios import Ratios
 from .recorder import Recorder, Sink
 from .reentered import Reentered
@@ -106,7 +107,7 @@ class Session:
             Clipping(recorder, self.variables),
             Scaling(recorder, optimizers),
             schedules,
-            Loaders(recorder, digests, sight, self.forwards.repeated),
+            loaders := Loaders(recorder, digests, sight, self.forwards.repeated),
             modes,
             Sizes(recorder, modes),
             Dropouts(recorder, self.forwards),
@@ -135,7 +136,12 @@ class Session:
             schedules.boundary,
             memory.boundary,
         ]
-        recorder.at_boundary.append(Budget(recorder, repeated).boundary)
+        pauses = self.pauses = Pauses(recorder, self.patches)
+        pauses.clears.append(self.forwards.clear)
+        pauses.forbids.append(lambda: self.forwards.thread.open)
+        pauses.resumes += [self.variables.is_stale, optimizers.resume, loaders.resume, self.distributed.resume]
+        recorder.at_boundary.append(Budget(recorder, repeated, pauses).boundary)
+        recorder.at_turn.append(pauses.turn)
         untaken = Untaken(
             recorder, self.names.roots, lambda: {**schedules.resting(), **optimizers.resting()}, terms.lost
         )
@@ -143,7 +149,7 @@ class Session:
         recorder.at_boundary.append(
             Staged(recorder, lambda: states.missing or terms.lost(), optimizers.resting).boundary
         )
-        recorder.at_end += [self.forwards.clear, repeated.boundary, memory.end, untaken.end]
+        recorder.at_end += [pauses.end, self.forwards.clear, repeated.boundary, memory.end, untaken.end]
 
     def start(self) -> None:
         """Put the hooks in place; a part that cannot be is left out and named in the trace."""

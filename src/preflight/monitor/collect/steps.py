@@ -67,7 +67,9 @@ class Steps:
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> Given | None:
         recorder = self.recorder
-        if recorder.torch.compiler.is_compiling() or not recorder.active() or recorder.gave_up("step"):
+        if recorder.away or recorder.torch.compiler.is_compiling():
+            return None
+        if not recorder.active() or recorder.gave_up("step"):
             return None
         if rehearsed(optimizer):
             return None
@@ -212,6 +214,9 @@ class Steps:
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         recorder = self.recorder
+        if recorder.at_step is not None and recorder.away:
+            recorder.at_step(optimizer)
+            return
         entry = self._open.pop(id(optimizer), None)
         if entry is None and id(optimizer) not in self._closures.awaited:
             return
@@ -242,3 +247,10 @@ class Steps:
                 recorder.stepped = True
                 recorder.evaluated = False
                 recorder.step += 1
+                if recorder.at_step is not None:
+                    recorder.at_step(optimizer)
+
+    def resume(self) -> None:
+        """Take what optimizers hold now for what their last steps left: those steps were not seen."""
+        for index, _ in self.variables.optimizers():
+            self.writes.stepped(self.variables.lot(index))

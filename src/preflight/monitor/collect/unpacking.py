@@ -41,8 +41,8 @@ class Hooks:
             return push(*args)
 
         self.look()
-        patches.replace(self._owner, _PUSH, noticed)
-        patches.alias(self._owner, _PUSH, self.torch.autograd)
+        patches.replace(self._owner, _PUSH, noticed, lasting=True)
+        patches.alias(self._owner, _PUSH, self.torch.autograd, lasting=True)
         patches.keep(_Process)
 
     def look(self) -> None:

@@ -75,6 +75,10 @@ class Variables:
         alive = self.optimizers()
         return next((index for index, known in alive if getattr(known, "param_groups", None) is groups), -1)
 
+    def is_stale(self) -> None:
+        """Look at everything again when it is asked for next."""
+        self.stale = True
+
     def lives(self, index: int) -> bool:
         """Whether an optimizer is still there."""
         return self._optimizers[index]() is not None

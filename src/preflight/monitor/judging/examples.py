@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
+from preflight.monitor.collect.columns import GAP
 from preflight.monitor.judging.repeats import Repeats, Said
 from preflight.monitor.judging.signs import signs_of
 from preflight.monitor.judging.sleeper import Again
@@ -116,6 +117,9 @@ class Examples:
 
     def _feed(self, window: Window, told: Said | None = None) -> tuple[list[Again], list[Judged]]:
         """Show a window to the relations that must see it; to ``told`` is added what the others say."""
+        before: list[Again] = []
+        if GAP in window.notes:
+            before = self._begin_anew(window)
         instances = self._instances.get(window.rank)
         if instances is None:
             instances = self._instances[window.rank] = _Instances(self._single, self._restless)
@@ -125,7 +129,7 @@ class Examples:
             except Exception as error:
                 self._leave_out(instances.following(look), window, error)
         repeats = instances.repeats
-        again = repeats.look(window)
+        again = [*before, *repeats.look(window)]
         awake = instances.awake(window)
         if told is not None:
             told += repeats.said(awake)
@@ -144,6 +148,20 @@ class Examples:
                 self._waiting.setdefault(window.iteration, {})[window.rank] = window
                 judged += self._join()
         return again, judged
+
+    def _begin_anew(self, window: Window) -> list[Again]:
+        """Iterations before a window were not recorded: nothing that was remembered says anything of what comes now.
+
+        Relations that compare ranks are not asked any more: iterations are counted by steps where they are not seen.
+        """
+        window.run.forget()
+        old = self._instances.get(window.rank)
+        failed = {one.relation for one in self.failures if one.rank == window.rank}
+        kinds = [(number, kind) for number, kind in self._single if kind.midway and kind.name not in failed]
+        self._instances[window.rank] = _Instances(kinds, self._restless)
+        self._across.clear()
+        self._waiting.clear()
+        return old.repeats.again() if old is not None else []
 
     def again(self) -> list[Again]:
         """What relations that sleep have said since they fell asleep, or since this was asked."""

@@ -22,6 +22,7 @@ class AccumulatedLossesDivided(Relation):
     """
 
     name = "accumulated-losses-divided"
+    midway = True
     needs = frozenset({"step", "backward"})
     wakes = frozenset({"step"})
     repeats = 2

@@ -29,6 +29,7 @@ class AdvantagesAreNumbers(Relation):
     """
 
     name = "advantages-are-numbers"
+    midway = True
     needs = frozenset({"backward", "step"})
     wakes = frozenset({"backward"})
     repeats = 1

@@ -30,6 +30,7 @@ class AttentionAlongPositions(Relation):
     """
 
     name = "attention-along-positions"
+    midway = True
     needs = frozenset({"module", "tensor", "batch", "forward"})
     wakes = frozenset({"module"})
     whole = False

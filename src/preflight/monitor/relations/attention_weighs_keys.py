@@ -24,6 +24,7 @@ class AttentionWeighsKeys(Relation):
     """
 
     name = "attention-weighs-keys"
+    midway = True
     needs = frozenset({"backward", "scalar"})
     wakes = frozenset({"scalar tokens.crosswise"})
     whole = False

@@ -23,6 +23,7 @@ class AutocastAroundPasses(Relation):
     """
 
     name = "autocast-around-passes"
+    midway = True
     needs = frozenset({"step", "forward", "module"})
     wakes = frozenset({"step"})
     repeats = 2

@@ -22,6 +22,7 @@ class AutocastReachesLayers(Relation):
     """
 
     name = "autocast-reaches-layers"
+    midway = True
     needs = frozenset({"module", "tensor"})
     wakes = frozenset({"tensor"})
     repeats = 1

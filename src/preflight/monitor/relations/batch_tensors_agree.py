@@ -21,6 +21,7 @@ class BatchTensorsAgree(Relation):
     """
 
     name = "batch-tensors-agree"
+    midway = True
     category = "data"
     needs = frozenset({"fetch", "batch", "backward"})
     follows = (fetches_of,)

@@ -23,6 +23,7 @@ class BlankIsNoLabel(Relation):
     """
 
     name = "blank-is-no-label"
+    midway = True
     needs = frozenset({"backward", "scalar", _SHARE})
     wakes = frozenset({f"scalar {_SHARE}"})
     whole = False

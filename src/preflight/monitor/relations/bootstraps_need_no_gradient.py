@@ -26,6 +26,7 @@ class BootstrapsNeedNoGradient(Relation):
     """
 
     name = "bootstraps-need-no-gradient"
+    midway = True
     needs = frozenset({"backward", "forward"})
     wakes = frozenset({"backward", "forward"})
     repeats = 2

@@ -20,6 +20,7 @@ class CastsEndBeforeStep(Relation):
     """
 
     name = "casts-end-before-step"
+    midway = True
     needs = frozenset({"step"})
     wakes = frozenset({"step"})
     repeats = 1

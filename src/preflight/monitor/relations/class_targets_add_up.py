@@ -25,6 +25,7 @@ class ClassTargetsAddUp(Relation):
     """
 
     name = "class-targets-add-up"
+    midway = True
     needs = frozenset({"backward", "scalar", _SUMS})
     wakes = frozenset({f"scalar {_SUMS}"})
     whole = False

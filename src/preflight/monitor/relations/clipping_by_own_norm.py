@@ -28,6 +28,7 @@ class ClippingByOwnNorm(Relation):
     """
 
     name = "clipping-by-own-norm"
+    midway = True
     needs = frozenset({"clip_grad_norm", "step", "state", "scalar"})
     wakes = frozenset({"gradients of a step"})
     repeats = 2

@@ -20,6 +20,7 @@ class ClippingCovers(Relation):
     """
 
     name = "clipping-covers"
+    midway = True
     needs = frozenset({"clip_grad_norm", "clip_grad_value", "backward", "step", "zero_grad"})
     wakes = frozenset({"clip_grad_norm", "clip_grad_value"})
     repeats = 1

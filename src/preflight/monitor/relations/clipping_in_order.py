@@ -21,6 +21,7 @@ class ClippingInOrder(Relation):
     """
 
     name = "clipping-in-order"
+    midway = True
     needs = frozenset({"clip_grad_norm", "clip_grad_value", "step", "backward", "scaler.unscale", "scaler.step"})
     repeats = 3
     looks = frozenset(

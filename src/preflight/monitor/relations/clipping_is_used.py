@@ -23,6 +23,7 @@ class ClippingIsUsed(Relation):
     """
 
     name = "clipping-is-used"
+    midway = True
     needs = frozenset({"clip_grad_norm", "clip_grad_value", "step", "zero_grad", "backward"})
     wakes = frozenset({"clip_grad_norm", "clip_grad_value", "step", "zero_grad"})
     repeats = 4

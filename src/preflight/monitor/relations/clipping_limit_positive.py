@@ -18,6 +18,7 @@ class ClippingLimitPositive(Relation):
     """
 
     name = "clipping-limit-positive"
+    midway = True
     needs = frozenset({"clip_grad_norm", "clip_grad_value"})
     wakes = frozenset({"clip_grad_norm", "clip_grad_value"})
     repeats = 1

@@ -27,6 +27,7 @@ class ClippingRespected(Relation):
     """
 
     name = "clipping-respected"
+    midway = True
     needs = frozenset({"clip_grad_norm", "step", "state"})
     wakes = frozenset({"gradients of a step"})
     severity = "warning"

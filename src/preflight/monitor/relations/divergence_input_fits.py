@@ -42,6 +42,7 @@ class DivergenceInputFits(Relation):
     """
 
     name = "divergence-input-fits"
+    midway = True
     needs = frozenset({"scalar"})
     wakes = frozenset({f"scalar {name}" for name in _WRONG})
     whole = False

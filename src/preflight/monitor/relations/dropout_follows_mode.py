@@ -18,6 +18,7 @@ class DropoutFollowsMode(Relation):
     """
 
     name = "dropout-follows-mode"
+    midway = True
     needs = frozenset({"forward", "dropout"})
     wakes = frozenset({"dropout", "forward"})
     repeats = 1

@@ -19,6 +19,7 @@ class DtypeKept(Relation):
     """
 
     name = "dtype-kept"
+    midway = True
     needs = frozenset({"step"})
     wakes = frozenset({"step", "variable"})
     repeats = 2

@@ -24,6 +24,7 @@ class EncodingsAlongSequence(Relation):
     """
 
     name = "encodings-along-sequence"
+    midway = True
     needs = frozenset({"module", "tensor", "forward", "scalar", _NAME})
     wakes = frozenset({f"scalar {_NAME}"})
     whole = False

@@ -28,6 +28,7 @@ class EvaluationMode(Relation):
     """
 
     name = "evaluation-mode"
+    midway = True
     needs = frozenset({"forward", "step"})
     wakes = frozenset({"forward", "fetch", "loop", "backward", "autograd.grad"})
     repeats = 2

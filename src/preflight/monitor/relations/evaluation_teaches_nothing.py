@@ -25,6 +25,7 @@ class EvaluationTeachesNothing(Relation):
     """
 
     name = "evaluation-teaches-nothing"
+    midway = True
     needs = frozenset({"forward", "evaluation", "state"})
     wakes = frozenset({"scalar followed", "exact buffer at after_step"})
     whole = False

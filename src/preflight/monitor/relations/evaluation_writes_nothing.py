@@ -26,6 +26,7 @@ class EvaluationWritesNothing(Relation):
     """
 
     name = "evaluation-writes-nothing"
+    midway = True
     needs = frozenset({"forward", "evaluation", *_MOVED})
     wakes = frozenset({"forward", "scalar written", *_MOVED})
     repeats = 1

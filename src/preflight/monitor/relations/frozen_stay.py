@@ -18,6 +18,7 @@ class FrozenStay(Relation):
     """
 
     name = "frozen-stay"
+    midway = True
     needs = frozenset({"step", "state"})
     wakes = frozenset({"parameters after a step"})
     repeats = 1

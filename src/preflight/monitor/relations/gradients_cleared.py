@@ -24,6 +24,7 @@ class GradientsCleared(Relation):
     """
 
     name = "gradients-cleared"
+    midway = True
     needs = frozenset({"zero_grad", "step", "backward", "state"})
     wakes = frozenset({"step"})
     repeats = 2  # the first step of an optimizer is not judged, the next one looks back at the window before

@@ -20,6 +20,7 @@ class GradientsFinite(Relation):
     """
 
     name = "gradients-finite"
+    midway = True
     category = "numerical"
     needs = frozenset({"step", "state"})
     wakes = frozenset({"gradients of a step"})

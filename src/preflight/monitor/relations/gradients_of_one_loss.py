@@ -27,6 +27,7 @@ class GradientsOfOneLoss(Relation):
     """
 
     name = "gradients-of-one-loss"
+    midway = True
     needs = frozenset({"step", "backward", "zero_grad", "forward", "tensor"})
     wakes = frozenset({"step"})
     repeats = 2

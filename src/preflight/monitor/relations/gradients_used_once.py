@@ -22,6 +22,7 @@ class GradientsUsedOnce(Relation):
     """
 
     name = "gradients-used-once"
+    midway = True
     needs = frozenset({"step", "state", "backward"})
     wakes = frozenset({"step", "backward", "autograd.grad"})
     repeats = 2

@@ -23,6 +23,7 @@ class LabelsHaveSigns(Relation):
     """
 
     name = "labels-have-signs"
+    midway = True
     needs = frozenset({_NAME, "scalar"})
     wakes = frozenset({f"scalar {_NAME}"})
     whole = False

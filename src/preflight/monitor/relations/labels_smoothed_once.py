@@ -24,6 +24,7 @@ class LabelsSmoothedOnce(Relation):
     """
 
     name = "labels-smoothed-once"
+    midway = True
     needs = frozenset({"backward", "scalar", _NAME})
     wakes = frozenset({f"scalar {_NAME}"})
     whole = False

@@ -18,6 +18,7 @@ class LossFinite(Relation):
     """
 
     name = "loss-finite"
+    midway = True
     category = "numerical"
     needs = frozenset({"backward", "step", "scalar"})
     wakes = frozenset({"scalar loss", "step", "scaler.step", "zero_grad"})

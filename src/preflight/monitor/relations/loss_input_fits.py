@@ -54,6 +54,7 @@ class LossInputFits(Relation):
     """
 
     name = "loss-input-fits"
+    midway = True
     needs = frozenset({"backward"})
     wakes = frozenset({"backward"})
     repeats = 1

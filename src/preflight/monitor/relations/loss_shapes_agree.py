@@ -36,6 +36,7 @@ class LossShapesAgree(Relation):
     """
 
     name = "loss-shapes-agree"
+    midway = True
     needs = frozenset({"warning", "backward"})
     wakes = frozenset({"backward", "note warning"})
     repeats = 1

@@ -21,6 +21,7 @@ class LossesPassedOnce(Relation):
     """
 
     name = "losses-passed-once"
+    midway = True
     needs = frozenset({"backward", "zero_grad"})
     wakes = frozenset({"backward", "zero_grad"})
     repeats = 2

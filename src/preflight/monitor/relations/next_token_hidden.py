@@ -22,6 +22,7 @@ class NextTokenHidden(Relation):
     """
 
     name = "next-token-hidden"
+    midway = True
     needs = frozenset({"backward", "scalar"})
     wakes = frozenset({"scalar tokens.future"})
     whole = False

@@ -43,6 +43,7 @@ class OutputsDiffer(Relation):
     """
 
     name = "outputs-differ"
+    midway = True
     needs = frozenset({"forward", "step", "state", "scalar", "outputs.alike"})
     wakes = frozenset({"scalar outputs.alike"})
     whole = False

@@ -23,6 +23,7 @@ class PaddingLeftOut(Relation):
     """
 
     name = "padding-left-out"
+    midway = True
     needs = frozenset({"backward", "scalar"})
     wakes = frozenset({"scalar tokens.attended", "scalar tokens.learnt"})
     whole = False

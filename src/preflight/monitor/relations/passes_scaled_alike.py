@@ -25,6 +25,7 @@ class PassesScaledAlike(Relation):
     """
 
     name = "passes-scaled-alike"
+    midway = True
     category = "numerical"
     needs = frozenset({"scaler.scale", "scaler.step", "backward", "step"})
     wakes = frozenset({"scaler.scale", "scaler.step", "backward", "step"})

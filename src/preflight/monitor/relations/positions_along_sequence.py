@@ -21,6 +21,7 @@ class PositionsAlongSequence(Relation):
     """
 
     name = "positions-along-sequence"
+    midway = True
     needs = frozenset({"backward", "scalar"})
     wakes = frozenset({"scalar tokens.crossed"})
     whole = False

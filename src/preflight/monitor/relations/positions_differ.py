@@ -23,6 +23,7 @@ class PositionsDiffer(Relation):
     """
 
     name = "positions-differ"
+    midway = True
     needs = frozenset({"backward", "scalar"})
     wakes = frozenset({"scalar tokens.row"})
     whole = False

@@ -20,6 +20,7 @@ class RerunsDrawAlike(Relation):
     """
 
     name = "reruns-draw-alike"
+    midway = True
     needs = frozenset({"rerun"})
     wakes = frozenset({"rerun"})
     whole = False

@@ -23,6 +23,7 @@ class SamplesDiffer(Relation):
     """
 
     name = "samples-differ"
+    midway = True
     category = "data"
     needs = frozenset({"forward", "backward", "batch", "alike"})
     wakes = frozenset({"alike"})

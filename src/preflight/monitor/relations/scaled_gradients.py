@@ -24,6 +24,7 @@ class ScaledGradients(Relation):
     """
 
     name = "scaled-gradients"
+    midway = True
     needs = frozenset({"scaler.scale", "scaler.unscale", "scaler.step", "scaler.update", "state", "scalar"})
     repeats = 2
     looks = frozenset({"scaler.unscale", "step", "zero_grad", "clip_grad_norm", "clip_grad_value"})

@@ -25,6 +25,7 @@ class SequencesBesideBatches(Relation):
     """
 
     name = "sequences-beside-batches"
+    midway = True
     category = "data"
     needs = frozenset({"fetch", "forward", "module", "tensor", "batch"})
     wakes = frozenset({"module"})

@@ -20,6 +20,7 @@ class StepsEndAccumulation(Relation):
     """
 
     name = "steps-end-accumulation"
+    midway = True
     needs = frozenset({"step"})
     wakes = frozenset({"step"})
     repeats = 1

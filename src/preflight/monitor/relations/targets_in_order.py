@@ -24,6 +24,7 @@ class TargetsInOrder(Relation):
     """
 
     name = "targets-in-order"
+    midway = True
     needs = frozenset({"backward", "scalar"})
     wakes = frozenset({"scalar tokens.turned", "scalar tokens.swapped", "scalar tokens.jumbled"})
     whole = False

@@ -25,6 +25,7 @@ class TargetsNextToken(Relation):
     """
 
     name = "targets-next-token"
+    midway = True
     needs = frozenset({"backward", "scalar"})
     wakes = frozenset({"scalar tokens.same", "scalar tokens.next", "scalar tokens.second"})
     whole = False

@@ -37,6 +37,7 @@ class TargetsWithinReach(Relation):
     """
 
     name = "targets-within-reach"
+    midway = True
     needs = frozenset({"backward", "scalar", _SHARE})
     wakes = frozenset({"backward"})
     repeats = 2

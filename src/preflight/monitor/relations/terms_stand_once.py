@@ -25,6 +25,7 @@ class TermsStandOnce(Relation):
     """
 
     name = "terms-stand-once"
+    midway = True
     needs = frozenset({"backward", "scalar", _REACHED, _SAME})
     wakes = frozenset({f"scalar {_REACHED}"})
     whole = False

@@ -35,6 +35,7 @@ class TrainingMode(Relation):
     """
 
     name = "training-mode"
+    midway = True
     needs = frozenset({"mode", "forward", "step"})
     wakes = frozenset({"step", "mode", "forward"})
     repeats = 3

@@ -26,6 +26,7 @@ class ViewsDiffer(Relation):
     """
 
     name = "views-differ"
+    midway = True
     category = "data"
     needs = frozenset({"fetch", "batch", "forward", "backward", "tensor"})
     wakes = frozenset({"fetch"})

@@ -36,6 +36,7 @@ class ViewsKeepAxes(Relation):
     """
 
     name = "views-keep-axes"
+    midway = True
     needs = frozenset({_NAME, "scalar"})
     wakes = frozenset({f"scalar {_NAME}"})
     whole = False

@@ -32,6 +32,7 @@ class WeightsBetweenSteps(Relation):
     """
 
     name = "weights-between-steps"
+    midway = True
     needs = frozenset({"step", "state", "load_state_dict", "collective"})
     wakes = frozenset({"parameters before a step"})
     priority = 13

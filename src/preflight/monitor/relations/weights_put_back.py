@@ -29,6 +29,7 @@ class WeightsPutBack(Relation):
     """
 
     name = "weights-put-back"
+    midway = True
     needs = frozenset({"step", "state", "forward", "load_state_dict"})
     wakes = frozenset({"parameters before a step"})
     severity = "warning"

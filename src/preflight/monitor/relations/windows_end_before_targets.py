@@ -24,6 +24,7 @@ class WindowsEndBeforeTargets(Relation):
     """
 
     name = "windows-end-before-targets"
+    midway = True
     category = "data"
     needs = frozenset({_NAME, "scalar", "batch"})
     wakes = frozenset({f"scalar {_NAME}"})
