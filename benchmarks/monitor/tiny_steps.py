@@ -4,7 +4,8 @@
 
 Each program (`tiny_turns.py`) runs without the recorder, with it as by default, and with two hooks on all modules that do
 nothing, which is what any tool costs that hears of forward passes. They take turns, a turn being so many updates that it
-takes some tenths of a second, and told is what `overhead.py` tells: medians of ratios of CPU time.
+takes some tenths of a second, and told is what `overhead.py` tells: medians of ratios of CPU time; and, since recording
+pauses there and a few turns are dear, all turns together.
 The turns that are left out have more than the first hundred updates, and what a young run is recorded in every detail
 for.
 """
@@ -46,7 +47,17 @@ def measure(program: str, warm: int, rounds: int) -> None:
         size = sum(file.stat().st_size for file in (folder / "default.trace").iterdir())
     print(f"{(warm + rounds) * UPDATES[program]} updates, of which {warm * UPDATES[program]} are left out;", end=" ")
     show(program, costs, losses, {})
+    for name in ways:
+        if name != "plain":
+            print(f"{name:10} in the mean of all turns: " + _mean(costs[name], costs["plain"]), end="; ")
     print(f"{size / 1e6:.2f} MB in all", flush=True)
+
+
+def _mean(costs: list[Cost], plain: list[Cost]) -> str:
+    """What all turns together took, beside those without the recorder: where it pauses, few turns are dear."""
+    return ", ".join(
+        f"{key} x{sum(one[key] for one in costs) / sum(one[key] for one in plain):.3f}" for key in ("main", "process")
+    )
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from preflight.errors import TraceError
-from preflight.monitor.collect.columns import REPEATED
+from preflight.monitor.collect.columns import PAUSED, REPEATED
 from preflight.monitor.collect.encode import block, payload
 from preflight.monitor.collect.writer import Writer
 from preflight.monitor.trace.folder import TraceFolder
@@ -283,6 +283,17 @@ def test_of_repeated_passes_it_is_said_how_many_are_told(folder: Path) -> None:
     assert _said(folder) == [
         ("thinned", "rank 0 recorded repeated passes for the first 4 of one place from iteration 5 on: budget"),
         ("thinned", "rank 0 recorded repeated passes one by one again from iteration 10 on: budget"),
+    ]
+
+
+def test_of_pauses_it_is_said_how_many_iterations_are_told_between_them(folder: Path) -> None:
+    rows = [("begin", begin())]
+    rows += [row("thinned", q=1, i=203, what=PAUSED, every=344, reason="budget")]
+    rows += [row("thinned", q=2, i=900, what=PAUSED, every=1, reason="budget")]
+    write(folder, "rank-00000.7.trace", [*rows, ("end", end(9))])
+    assert _said(folder) == [
+        ("thinned", "rank 0 recorded iterations a few at a time, 4 in some 344, from iteration 203 on: budget"),
+        ("thinned", "rank 0 recorded iterations one after the other again from iteration 900 on: budget"),
     ]
 
 

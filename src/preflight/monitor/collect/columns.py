@@ -69,6 +69,9 @@ REPEATED = "repeated passes"
 GAP = "paused"
 """The kind of the rows that say that iterations before were passed over, with nothing told of them."""
 
+TOLD = 4
+"""How many iterations are told in a row, where the recorder pauses between them."""
+
 PAUSED = "iterations"
 """What was thinned, where the recorder pauses (see ``pauses.py``); of so many iterations some are told."""
 

@@ -19,7 +19,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from .aside import compiled
-from .columns import GAP, PAUSED
+from .columns import GAP, PAUSED, TOLD
 from .plain import capturing
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from .recorder import Recorder
 
-TOLD = 4
-"""Iterations that are told in a row."""
 _STRETCH = TOLD + 2  # with the iteration before them, and the one after in which the recorder waits for a step
 _SHORTEST, _LONGEST = 8, 4096  # steps of a pause
 _OTHERS = 64  # steps of other optimizers, for each step awaited, after which no more are waited for

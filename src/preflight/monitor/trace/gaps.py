@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from heapq import nlargest
 from statistics import median
 
-from preflight.monitor.collect.columns import PAUSED, REPEATED
+from preflight.monitor.collect.columns import PAUSED, REPEATED, TOLD
 from preflight.vocabulary.trace import TraceGap
 
 from .folder import TraceFolder
@@ -176,8 +176,8 @@ def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
 
 def _often(what: str, every: int) -> str:
     """How often a part was recorded from an iteration on."""
-    if what == PAUSED and every > 1:
-        return f"now and then, a few in some {every}, and in the others no more than that steps were made,"
+    if what == PAUSED:
+        return f"a few at a time, {TOLD} in some {every}," if every > 1 else "one after the other again"
     if what == REPEATED:
         return f"for the first {every} of one place" if every else "one by one again"
     return "no more" if not every else "in every iteration again" if every == 1 else f"in 1 of {every} iterations"
