@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from preflight import analyze
 from preflight.source.trace import Context
 
 
@@ -184,3 +186,35 @@ def test_sides_of_an_option_are_both_followed_and_the_default_is_preferred(follo
     assert adam.context.shadow
     assert not sgd.context.shadow
     assert isinstance(adam.context, Context)
+
+
+def test_a_large_table_in_a_constructor_leaves_steps_for_the_rest(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import numpy, torch\n"
+        "def bit(value, place):\n"
+        "    return (value & (1 << place)) != 0\n"
+        "def colours(count=256):\n"
+        "    table = numpy.zeros((count, 3), dtype='uint8')\n"
+        "    for i in range(count):\n"
+        "        red = green = blue = 0\n"
+        "        rest = i\n"
+        "        for j in range(8):\n"
+        "            red = red | (bit(rest, 0) << 7 - j)\n"
+        "            green = green | (bit(rest, 1) << 7 - j)\n"
+        "            blue = blue | (bit(rest, 2) << 7 - j)\n"
+        "            rest = rest >> 3\n"
+        "        table[i] = numpy.array([red, green, blue])\n"
+        "    return table\n"
+        "class Pictures(torch.utils.data.Dataset):\n"
+        "    def __init__(self, part):\n"
+        "        self.part, self.colours = part, colours()\n"
+        "sets = Pictures('train'), Pictures('held out'), Pictures('test')\n"
+        "net = torch.nn.Linear(4, 2)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for x, y in torch.utils.data.DataLoader(sets[0], batch_size=8, shuffle=True):\n"
+        "    optimizer.zero_grad()\n"
+        "    torch.nn.functional.cross_entropy(net(x), y).backward()\n"
+        "    optimizer.step()\n"
+    )
+    assert analyze(script).facts["optimizer.lr"].value == 0.1

@@ -21,6 +21,7 @@ MAX_UNROLL = 1024
 MAX_WHILE = 128
 FEW = 16
 EXPENSIVE = 1500
+EXPENSIVE_WHOLE = 20_000
 
 
 def run_for(m: Machine, node: ast.For | ast.AsyncFor) -> str | None:
@@ -99,7 +100,7 @@ def _unroll(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, items: li
     begun = m.steps
     try:
         for index, item in enumerate(items):
-            if index == 8 and len(items) > FEW and m.steps - begun > 8 * EXPENSIVE:
+            if index == 8 and len(items) > FEW and _too_dear(m, node, m.steps - begun, len(items)):
                 # Each pass costs much: one more that stands for all the others has to do.
                 m.context.unrolled = False
                 havoc(m, node)
@@ -115,6 +116,15 @@ def _unroll(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, items: li
     finally:
         m.context = outer
     return run_block(m, node.orelse) if node.orelse else None
+
+
+def _too_dear(m: Machine, node: ast.For | ast.AsyncFor, spent: int, passes: int) -> bool:
+    """Whether the rest of a loop is not worth its steps, after eight passes: those of what makes no parts count as a whole."""
+    if spent > 8 * EXPENSIVE:
+        return True
+    nearest = next((f for f in m.context.frames() if f.kind == "call"), None)
+    constructor = nearest is not None and getattr(nearest.value, "qualname", "").endswith(".__init__")
+    return not constructor and not _builds(node) and spent * passes > 8 * EXPENSIVE_WHOLE
 
 
 def _once(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, element: Value, passes: int = 1) -> str | None:
