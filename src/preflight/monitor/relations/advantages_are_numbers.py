@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from preflight.monitor.mini import Mini
@@ -14,6 +14,10 @@ _REGRESSIONS = ("MseLoss", "SmoothL1Loss", "HuberLoss")
 _LOGARITHMS = ("Gather", "Log", "LogSoftmax", "Logsumexp", "NllLoss", "BinaryCrossEntropyWithLogits")
 """What the logarithm of a probability is computed by."""
 _HOPS = 6
+_RESHAPED = frozenset(
+    {"View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Flatten", "Clone", "Alias", "Contiguous"}
+)
+"""What leaves all numbers of an estimate as they are, in another form."""
 
 
 class AdvantagesAreNumbers(Relation):
@@ -71,6 +75,7 @@ class AdvantagesAreNumbers(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([6, 7])
+        yield _run([6, 7], error=[-1, 10])  # a view of its own
 
 
 def _products(tail: Tail) -> Iterator[bool]:
@@ -83,7 +88,9 @@ def _products(tail: Tail) -> Iterator[bool]:
             continue
         sides = [_difference(tail, place) for place in node.below]
         yield any(
-            side is not None and side.below[1] in estimates and _weighed(tail, other, side.below[1])
+            side is not None
+            and (estimate := _formless(tail, side.below[1])) in estimates
+            and _weighed(tail, other, estimate)
             for side, other in zip(sides, reversed(node.below), strict=True)
         )
 
@@ -93,12 +100,22 @@ def _estimates(tail: Tail) -> set[int]:
     found = set()
     for node in tail.nodes:
         if node.name in _REGRESSIONS and len(node.below) == 2 and node.below[1] == -1 and node.below[0] >= 0:
-            found.add(node.below[0])
+            found.add(_formless(tail, node.below[0]))
         elif node.name == "Pow" and node.below and node.below[0] >= 0:
             one = tail.source(node.below[0])
             if one is not None and one.name == "Sub" and one.below[:1] == [-1] and len(one.below) == 2:
-                found.add(one.below[1])
+                found.add(_formless(tail, one.below[1]))
     return found
+
+
+def _formless(tail: Tail, place: int) -> int:
+    """The place of what stands at a place, looking through what only gives it another form."""
+    for _ in range(_HOPS):
+        node = tail.nodes[place] if place >= 0 else None
+        if node is None or node.name not in _RESHAPED or len(node.below) != 1:
+            break
+        place = node.below[0]
+    return place
 
 
 def _difference(tail: Tail, place: int) -> Node | None:
@@ -126,7 +143,7 @@ def _weighed(tail: Tail, place: int, estimate: int) -> bool:
     return estimate not in seen and any(tail.nodes[at].name in _LOGARITHMS for at in waiting)
 
 
-def _run(product: list[int]) -> list[Window]:
+def _run(product: list[int], error: Sequence[int] = (-1, 5)) -> list[Window]:
     """A loss of a critic's regression and a product, whose sides are at 6 (an actor's) and 7 (the critic's error)."""
     tail: list[list[Any]] = [
         ["Add", [], None, [1, 2]],
@@ -136,9 +153,10 @@ def _run(product: list[int]) -> list[Window]:
         ["Mul", [8], None, product],
         ["Squeeze", [8], 1, [8]],
         ["Gather", [8, 1], -1, [9]],
-        ["Sub", [8], None, [-1, 5]],
+        ["Sub", [8], None, list(error)],
         ["Addmm", [8, 1], None, []],
         ["Addmm", [8, 4], None, []],
+        ["View", [8], None, [8]],
     ]
     mini = Mini({"model.weight": {}})
     return [mini.window(("backward", {"args": {"tail": tail}}), "step optimizer0:SGD") for _ in range(2)]
