@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 
 class AccumulatedLossesDivided(Relation):
@@ -48,7 +49,11 @@ class AccumulatedLossesDivided(Relation):
                 {},
                 variables=("backward", step.call.object) if wrong else (),
                 expected="losses that are divided by the number of passes",
-                seen=f"{len(passes)} passes whose losses are added up as they are" if wrong else None,
+                seen=counted(
+                    len(passes), "pass whose loss is added up as it is", "passes whose losses are added up as they are"
+                )
+                if wrong
+                else None,
                 call=passes[-1],
                 detail="Losses are accumulated without being divided by their number" if wrong else "",
             )

@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.copies import untrained
 from preflight.monitor.window import State, Variable, Window
+from preflight.vocabulary.counted import counted
 
 _RESTED = 2
 _MOST_LATER = 8
@@ -104,7 +105,13 @@ class AdaptedWeightsRest(Relation):
             {},
             variables=tuple(changed),
             expected="the weights that the adapters were made for",
-            seen=f"{len(changed)} frozen weights are others than at the step before" if changed else None,
+            seen=counted(
+                len(changed),
+                "frozen weight is another than at the step before",
+                "frozen weights are others than at the step before",
+            )
+            if changed
+            else None,
             call=step[-1] if step else None,
             detail="Frozen weights under an adapter were changed between two steps" if changed else "",
         )

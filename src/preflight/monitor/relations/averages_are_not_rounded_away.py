@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 _MOVED = "average.moved"
 _LOOKS = 4
@@ -49,7 +50,7 @@ class AveragesAreNotRoundedAway(Relation):
                 {},
                 variables=(number.object,) if wrong else (),
                 expected="an average whose numbers move towards those that they follow" if wrong else None,
-                seen=f"none that lies a sixteenth to a sixth apart has moved, {rested} looks in a row"
+                seen=f"none that lies a sixteenth to a sixth apart has moved, {counted(rested, 'look')} in a row"
                 if wrong
                 else None,
                 call=next(iter(window.named("step")), None),

@@ -10,6 +10,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.copies import Copies, is_trained
 from preflight.monitor.views.fingerprints import looks_of
 from preflight.monitor.window import State, Window
+from preflight.vocabulary.counted import counted
 
 _INTERVALS = 2
 
@@ -78,7 +79,7 @@ class AveragesAreWhole(Relation):
             {},
             variables=tuple(behind),
             expected="all weights of the copy move when those they were copied from do",
-            seen=f"{len(behind)} weights of the copy keep their first values, {len(moving)} others move"
+            seen=f"first values in {counted(len(behind), 'weight')} of the copy, and new ones in {counted(len(moving), 'other')}"
             if behind
             else None,
             call=steps[-1] if steps else None,

@@ -13,6 +13,7 @@ from preflight.monitor.views.copies import begun_alike, untrained
 from preflight.monitor.views.fingerprints import Look, looks_of
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Run, State, Variable, Window
+from preflight.vocabulary.counted import counted
 
 _INTERVALS = 2
 _MOST_KEPT = 64
@@ -128,7 +129,11 @@ class AveragesBeginAsCopies(Relation):
             {},
             variables=tuple(one.name for one in apart) if wrong else (),
             expected="the weights of the network that it follows when training begins",
-            seen=f"{len(apart)} matrices that have nothing in common with it" if wrong else None,
+            seen=counted(
+                len(apart), "matrix that has nothing in common with it", "matrices that have nothing in common with it"
+            )
+            if wrong
+            else None,
             call=call,
             detail=f"{root} follows a trained network and began with weights of its own" if wrong else "",
         )

@@ -10,6 +10,7 @@ from preflight.monitor.views.copies import begun_alike
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.views.values import Value, differ, values_of
 from preflight.monitor.window import State, Window
+from preflight.vocabulary.counted import counted
 
 _GAPS = 2
 _FEWEST = 2
@@ -117,7 +118,11 @@ class AveragesRestInSteps(Relation):
             {"optimizer": step.kind},
             variables=tuple(window.run.name(ident) for ident in wrong),
             expected="an average that no optimizer changes" if wrong else None,
-            seen=f"{len(wrong)} matrices that follow others between the steps and are stepped as well"
+            seen=counted(
+                len(wrong),
+                "matrix that follows another between the steps and is stepped as well",
+                "matrices that follow others between the steps and are stepped as well",
+            )
             if wrong
             else None,
             call=step.call,

@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.copies import Copies, untrained
 from preflight.monitor.window import ORDER, Call, State, Window
+from preflight.vocabulary.counted import counted
 
 
 class AveragesWaitForSteps(Relation):
@@ -69,7 +70,7 @@ class AveragesWaitForSteps(Relation):
             {},
             variables=tuple(twice),
             expected="one change for each step of the optimizer",
-            seen=f"{len(twice)} weights of the copy moved again before the next step" if twice else None,
+            seen=f"{counted(len(twice), 'weight')} of the copy moved again before the next step" if twice else None,
             call=passes[-1] if passes else None,
             detail="A moving average is updated at every micro-batch instead of every step" if twice else "",
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 _STEPS = 10
 """Steps after which a model is no longer what it began with."""
@@ -43,7 +44,7 @@ class AveragesWereTaken(Relation):
                 {},
                 variables=(name, "update_parameters") if wrong else (),
                 expected="an average of weights that were trained",
-                seen=f"{name} was evaluated after {count.s} steps, and was never updated" if wrong else None,
+                seen=f"{name} was evaluated after {counted(count.s, 'step')}, and was never updated" if wrong else None,
                 call=calls[0] if calls else None,
                 detail="An average of weights is evaluated that holds the weights of the start" if wrong else "",
             )

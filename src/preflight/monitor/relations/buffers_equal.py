@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Variable, Window
+from preflight.vocabulary.counted import counted
 
 
 class BuffersEqual(Relation):
@@ -70,7 +71,7 @@ class BuffersEqual(Relation):
             {"ranks": list(group)},
             variables=tuple(wrong),
             expected="the same values on ranks " + ", ".join(map(str, group)),
-            seen=f"{len(wrong)} of {len(names)} buffers differ" if wrong else None,
+            seen=f"other values in {len(wrong)} of {counted(len(names), 'buffer')}" if wrong else None,
             call=steps[-1] if steps else None,
             detail="Replicas hold different values of a buffer that nothing makes equal again" if wrong else "",
         )

@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Call, Window
+from preflight.vocabulary.counted import counted
 
 _STEPS = 2
 """Steps without a gradient for any of its parameters, while others have one."""
@@ -75,7 +76,7 @@ class CheckpointedBlocksLearn(Relation):
             {},
             variables=(*lost, *parameters),
             expected="gradients for the blocks, as for what lies above them",
-            seen=f"none in {_STEPS} steps for {len(parameters)} parameters of {len(lost)} blocks",
+            seen=f"none in {_STEPS} steps for {counted(len(parameters), 'parameter')} of {counted(len(lost), 'block')}",
             call=self._cut[lost[0]][1],
             detail=f"{lost[0]} is checkpointed by re-entry and given nothing that needs a gradient: it never learns",
         )

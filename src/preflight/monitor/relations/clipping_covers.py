@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Call, Window
+from preflight.vocabulary.counted import counted
 
 
 class ClippingCovers(Relation):
@@ -86,4 +87,8 @@ def _word(call: Call) -> str:
 
 def _seen(call: Call) -> str:
     count = (call.args or {}).get("parameters")
-    return f"{count} parameters of which none has a gradient" if count else "no parameters at all"
+    return (
+        counted(count, "parameter, which has no gradient", "parameters of which none has a gradient")
+        if count
+        else "no parameters at all"
+    )

@@ -11,6 +11,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.copies import Copies, is_trained
 from preflight.monitor.views.fingerprints import looks_of
 from preflight.monitor.window import Batch, Call, Variable, Window
+from preflight.vocabulary.counted import counted
 
 _STEPS = 20_000
 """Steps in which a target or an average is brought on at least once: where that is seldom, it is after ten thousand, and a run
@@ -208,7 +209,7 @@ class CopiesMoveOn(Relation):
             {},
             variables=(name, *(one.name for one in matrices)) if wrong else (),
             expected=f"weights that follow those of {origin}" if wrong else None,
-            seen=f"the weights of the start, after {self._steps} steps" if wrong else None,
+            seen=f"the weights of the start, after {counted(self._steps, 'step')}" if wrong else None,
             call=self._calls[name],
             detail=f"{name} began as a copy of {origin} and was never brought on" if wrong else "",
         )

@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import ORDER, Call, Window
+from preflight.vocabulary.counted import counted
 
 _STEPS = 3
 """Steps in evaluation mode, from the first on, that are one too many."""
@@ -79,7 +80,13 @@ class DropoutTakesPart(Relation):
                 {"model": name},
                 variables=(name,) if wrong else (),
                 expected="training mode in the passes of the first steps",
-                seen=f"{told['dropouts']} parts with dropout, none of which drops" if wrong else None,
+                seen=counted(
+                    int(told["dropouts"]),
+                    "part with dropout, which does not drop",
+                    "parts with dropout, none of which drops",
+                )
+                if wrong
+                else None,
                 call=call,
                 detail=f"{name} has been trained in evaluation mode since its first step{f', set at {place}' * bool(place)}"
                 if wrong

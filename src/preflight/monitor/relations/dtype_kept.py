@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import Variable, Window
+from preflight.vocabulary.counted import counted
 
 
 class DtypeKept(Relation):
@@ -54,7 +55,7 @@ class DtypeKept(Relation):
                 context,
                 variables=names,
                 expected="the dtype of the step before",
-                seen=f"{len(names)} parameters with a narrower one",
+                seen=counted(len(names), "parameter with a narrower one", "parameters with a narrower one"),
                 call=call,
                 detail="Parameters were cast to a narrower dtype between two steps",
             )

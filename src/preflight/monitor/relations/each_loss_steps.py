@@ -10,6 +10,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Call, Window
+from preflight.vocabulary.counted import counted
 
 _ENDS = "term.ends"
 _ROUNDS = 10
@@ -62,7 +63,9 @@ class EachLossSteps(Relation):
                 {"optimizer": step.kind},
                 variables=("zero_grad", *lost) if wrong else (),
                 expected="a step that uses what each backward pass before it has left" if wrong else None,
-                seen=f"the gradients of a loss were cleared, and {len(lost)} parameters have none" if wrong else None,
+                seen=f"the gradients of a loss were cleared, and {counted(len(lost), 'parameter has', 'parameters have')} none"
+                if wrong
+                else None,
                 call=cleared if wrong else step.call,
                 detail="The gradients of one loss are cleared before another one is passed back" if wrong else "",
             )

@@ -8,6 +8,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Call, Window
+from preflight.vocabulary.counted import counted
 
 _MOST = 256
 """Passes that are kept until it is known whether a backward pass follows."""
@@ -154,7 +155,9 @@ class EvaluationMode(Relation):
             {"model": name},
             variables=(name,),
             expected="evaluation mode in passes that teach nothing",
-            seen=f"{len(wrong)} of {len(judged)} passes with {' and '.join(kinds)} active" if wrong else None,
+            seen=f"{len(wrong)} of {counted(len(judged), 'pass', 'passes')} with {' and '.join(kinds)} active"
+            if wrong
+            else None,
             call=wrong[0] if wrong else None,
             detail=f"{name} is evaluated in training mode" if wrong else "",
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 _PASSES = 2
 _MOST = 0.5
@@ -66,7 +67,11 @@ class EvaluationTeachesNothing(Relation):
                 {},
                 variables=tuple(again),
                 expected="the same buffers before and after an evaluation",
-                seen=f"{len(again)} buffers that go on following the data" if again else None,
+                seen=counted(
+                    len(again), "buffer that goes on following the data", "buffers that go on following the data"
+                )
+                if again
+                else None,
                 call=call,
                 detail="What a model follows in training is moved by the data of an evaluation" if again else "",
             )

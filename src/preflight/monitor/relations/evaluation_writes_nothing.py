@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 _PASSES = 2
 _MOST = 0.5
@@ -65,7 +66,7 @@ class EvaluationWritesNothing(Relation):
                 {},
                 variables=tuple(again),
                 expected="the same parameters before and after an evaluation",
-                seen=f"{len(again)} parameters were changed" if again else None,
+                seen=counted(len(again), "parameter was changed", "parameters were changed") if again else None,
                 call=call,
                 detail="A forward pass in evaluation changes parameters" if again else "",
             )

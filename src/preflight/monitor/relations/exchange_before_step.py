@@ -9,6 +9,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.ranks import REDUCING, apart, group_of
 from preflight.monitor.window import Call, Variable, Window
+from preflight.vocabulary.counted import counted
 
 _MOST = 0.9
 """The share of an optimizer's parameters whose shapes are among what is added up, for it to be meant for them."""
@@ -128,7 +129,9 @@ def _example(call: Call, group: tuple[int, ...], wrong: list[str]) -> Example:
         {"ranks": list(group)},
         variables=tuple(wrong),
         expected=f"the same weights on ranks {ranks} after what they add up",
-        seen=f"{len(wrong)} parameters that differ after it" if wrong else None,
+        seen=counted(len(wrong), "parameter that differs after it", "parameters that differ after it")
+        if wrong
+        else None,
         call=call,
         detail=f"Ranks {ranks} add up gradients after the step that they were meant for" if wrong else "",
     )

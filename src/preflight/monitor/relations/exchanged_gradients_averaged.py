@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.targets import Counted, Counts, rows
 from preflight.monitor.window import Call, State, Window
+from preflight.vocabulary.counted import counted
 
 _MORE = 1.05
 """How many times the mean of the ranks' norms the norm of their mean is at most, which is 1, with room for rounding."""
@@ -66,7 +67,7 @@ class ExchangedGradientsAveraged(Relation):
             {"ranks": sorted(windows)},
             variables=("all_reduce", *names) if wrong else (),
             expected="gradients that are no longer than those of the ranks are in the mean" if wrong else None,
-            seen=f"{len(names)} of {judged} gradients are longer: they were added up over {len(windows)} ranks"
+            seen=f"longer in {len(names)} of {counted(judged, 'gradient')}: added up over {len(windows)} ranks"
             if wrong
             else None,
             call=calls[0] if calls else None,

@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 
 class FrozenFromTheStart(Relation):
@@ -47,7 +48,11 @@ class FrozenFromTheStart(Relation):
                 {"optimizer": call.object.split(":")[-1]},
                 variables=names,
                 expected="frozen parameters, as they were when the optimizer was made",
-                seen=f"{len(names)} parameters that were frozen are trained" if wrong else None,
+                seen=counted(
+                    len(names), "parameter that was frozen is trained", "parameters that were frozen are trained"
+                )
+                if wrong
+                else None,
                 call=call,
                 detail="Parameters that were frozen are trained from the first step on" if wrong else "",
             )

@@ -11,6 +11,7 @@ from preflight.monitor.views.copies import untrained
 from preflight.monitor.views.flow import flow_of
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Variable, Window
+from preflight.vocabulary.counted import counted
 
 _STEPS = 2
 
@@ -144,7 +145,7 @@ def _example(step: Step, names: tuple[str, ...]) -> Example:
         {"optimizer": step.kind},
         variables=names,
         expected="weights of zero that are trained",
-        seen=f"{len(names)} frozen weights that are zero" if names else None,
+        seen=counted(len(names), "frozen weight that is zero", "frozen weights that are zero") if names else None,
         call=step.call,
         detail="Weights that are zero are frozen: their modules give nothing, and never will" if names else "",
     )

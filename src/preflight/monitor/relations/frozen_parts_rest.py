@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.fingerprints import Fingerprints
 from preflight.monitor.window import State, Variable, Window
+from preflight.vocabulary.counted import counted
 
 _OWN = ("Quant", "Observer", "Codebook")
 _STATISTICS = ("running_mean", "running_var")
@@ -63,7 +64,7 @@ class FrozenPartsRest(Relation):
             {},
             variables=names,
             expected="buffers that stay as they are",
-            seen=f"{len(names)} buffers changed" if names else None,
+            seen=counted(len(names), "buffer changed", "buffers changed") if names else None,
             call=step[-1] if step else None,
             detail="Buffers of modules that are frozen change from step to step" if names else "",
         )

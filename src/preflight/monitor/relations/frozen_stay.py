@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 
 class FrozenStay(Relation):
@@ -56,7 +57,7 @@ class FrozenStay(Relation):
                 {"optimizer": step.kind},
                 variables=wrong,
                 expected="frozen parameters as they were before the step",
-                seen=f"{len(wrong)} of {len(frozen)} frozen parameters changed" if wrong else None,
+                seen=f"{len(wrong)} of {counted(len(frozen), 'frozen parameter')} changed" if wrong else None,
                 call=step.call,
                 detail="A step changes parameters that are frozen" if wrong else "",
             )

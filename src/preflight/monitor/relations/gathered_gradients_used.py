@@ -9,6 +9,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.resting import MOMENT, Resting
 from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import ORDER, Call, State, Window
+from preflight.vocabulary.counted import counted
 
 _ROUNDS = 2
 """Times that a loader goes through its data: gradients are gathered over one epoch at most."""
@@ -116,7 +117,7 @@ class GatheredGradientsUsed(Relation):
             {},
             variables=(f"optimizer{index}", *held),
             expected=f"a step of optimizer{index} after a backward pass",
-            seen=f"{gathered.passes} backward passes whose gradients were added up, and no step of any optimizer",
+            seen=f"{counted(gathered.passes, 'backward pass', 'backward passes')} whose gradients were added up, and no step of any optimizer",
             call=next(iter(window.named("backward") or window.named("save")), None),
             detail="Gradients are gathered pass after pass, and no optimizer makes a step",
         )

@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 _KEPT = 0.999
 """Gradients that became smaller than by this factor since the step were multiplied by the program."""
@@ -61,7 +62,7 @@ class GradientsCleared(Relation):
                 context,
                 variables=left,
                 expected="no gradient, or zero, when the first backward pass after a step begins",
-                seen=f"{len(left)} gradients of the step before",
+                seen=counted(len(left), "gradient of the step before", "gradients of the step before"),
                 call=step.call,
                 detail="Gradients of the step before were still there when the backward pass added its own",
             )

@@ -9,6 +9,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 
 class GradientsFinite(Relation):
@@ -45,7 +46,13 @@ class GradientsFinite(Relation):
                 {"optimizer": step.kind, "scaler": inside},
                 variables=wrong,
                 expected="finite gradients and parameters",
-                seen=f"{len(wrong)} {'gradients' if bad else 'parameters'} are not finite" if wrong else None,
+                seen=counted(
+                    len(wrong),
+                    f"{'gradient' if bad else 'parameter'} is not finite",
+                    f"{'gradients' if bad else 'parameters'} are not finite",
+                )
+                if wrong
+                else None,
                 call=step.call,
                 detail=f"A step {'uses gradients' if bad else 'leaves parameters'} that are not finite"
                 if wrong

@@ -11,6 +11,7 @@ from preflight.monitor.views.flow import Flow, flow_of
 from preflight.monitor.views.paths import outer_modules
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 _ROUNDS = 3
 _RECURRENT = ("GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell")
@@ -82,7 +83,9 @@ class GradientsNotZero(Relation):
                 {"optimizer": step.kind},
                 variables=tuple(wrong),
                 expected="a gradient other than zero in one of the first steps",
-                seen=f"{len(wrong)} weights had gradients of exactly zero in every step" if wrong else None,
+                seen=counted(len(wrong), "weight", "weights") + " had gradients of exactly zero in every step"
+                if wrong
+                else None,
                 call=step.call,
                 detail="Weights have gradients that have always been exactly zero" if wrong else "",
             )

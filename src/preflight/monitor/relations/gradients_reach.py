@@ -14,6 +14,7 @@ from preflight.monitor.views.flow import Flow, flow_of
 from preflight.monitor.views.paths import outer_modules
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Call, Window
+from preflight.vocabulary.counted import counted
 
 _NEVER = 2
 """Steps without a gradient, from the first on, that are one too many."""
@@ -269,7 +270,7 @@ class GradientsReach(Relation):
             {"optimizer": step.kind},
             variables=names,
             expected="gradients of all modules that took part",
-            seen=f"no gradients of {len(names)} parameters; the graph is cut{where}" if below else None,
+            seen=f"no gradients of {counted(len(names), 'parameter')}; the graph is cut{where}" if below else None,
             call=_forward(step, window),
             detail=f"Parameters of modules that took part in the forward pass have no gradients: the graph is cut{where}"
             if below

@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Batch, Call, Window
+from preflight.vocabulary.counted import counted
 
 _ROUNDS = 2
 
@@ -71,7 +72,7 @@ class GradientsThrownAway(Relation):
                 {"optimizer": step.kind},
                 variables=("zero_grad",),
                 expected="a step that uses the gradients of all backward passes before it",
-                seen=f"gradients of {len(thrown)} of {len(passes)} backward passes were cleared",
+                seen=f"gradients of {len(thrown)} of {counted(len(passes), 'backward pass', 'backward passes')} were cleared",
                 call=thrown[-1],
                 detail="Gradients of micro-batches are cleared before the step could use them",
             )

@@ -9,6 +9,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import State, Window
+from preflight.vocabulary.counted import counted
 
 
 class GradientsUsedOnce(Relation):
@@ -68,7 +69,7 @@ class GradientsUsedOnce(Relation):
                 {"optimizer": step.kind},
                 variables=tuple(wrong),
                 expected="a backward pass between two steps on the same parameters",
-                seen=f"{len(wrong)} gradients that a step of {', '.join(sorted(others))} used already"
+                seen=f"{counted(len(wrong), 'gradient')} that a step of {', '.join(sorted(others))} used already"
                 if wrong
                 else None,
                 call=call,

@@ -10,6 +10,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.fetches import Fetch, fetches_of
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 _TRAINED = 2
 _EARLY = 16
@@ -90,7 +91,7 @@ class HeldOutStaysOut(Relation):
             {},
             variables=pair if wrong else (),
             expected="samples that are not trained on",
-            seen=f"{common} of {size} samples of {pair[1]} are in {pair[0]} too" if wrong else None,
+            seen=f"in {pair[0]} too: {common} of {counted(size, 'sample')} of {pair[1]}" if wrong else None,
             call=held.call,
             detail=f"{pair[1]} evaluates on samples that {pair[0]} gives to the training" if wrong else "",
         )

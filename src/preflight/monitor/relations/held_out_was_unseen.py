@@ -10,6 +10,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.fetches import Fetch, fetches_of
 from preflight.monitor.views.values import CLOSE, Value, values_of
 from preflight.monitor.window import State, Window
+from preflight.vocabulary.counted import counted
 
 _MOST = 16
 """Parts that are remembered."""
@@ -121,7 +122,9 @@ class HeldOutWasUnseen(Relation):
             {},
             variables=(fetch.batch.loader,) if seen else (),
             expected="samples that these weights were never trained on",
-            seen=f"{seen} of {len(part)} samples of {fetch.batch.loader} were trained on before" if seen else None,
+            seen=f"trained on before: {seen} of {counted(len(part), 'sample')} of {fetch.batch.loader}"
+            if seen
+            else None,
             call=fetch.call,
             detail=f"{fetch.batch.loader} holds out samples that the same weights were trained on before"
             if seen

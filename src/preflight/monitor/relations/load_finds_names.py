@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 
 class LoadFindsNames(Relation):
@@ -44,7 +45,7 @@ class LoadFindsNames(Relation):
                 expected="the names that the model has",
                 seen=f"{pairs[0][1]} for {pairs[0][0]}" if pairs else None,
                 call=call,
-                detail=f"{len(pairs)} tensors of what is loaded into {call.object} are left out because of their names"
+                detail=f"{counted(len(pairs), 'tensor')} of what is loaded into {call.object} left out because of the names"
                 if pairs
                 else "",
             )

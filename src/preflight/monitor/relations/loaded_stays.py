@@ -126,7 +126,7 @@ class LoadedStays(Relation):
             {"optimizer": step.kind},
             variables=names,
             expected="at the first step the weights that were loaded",
-            seen=f"all {len(changed)} parameters that were loaded have other values" if wrong else None,
+            seen=f"other values in all {len(changed)} that were loaded" if wrong else None,
             call=changed[0][1] if wrong else step.call,
             detail="Loaded weights were overwritten before the first step" if wrong else "",
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Batch, Window
+from preflight.vocabulary.counted import counted
 
 _STEPS = 20
 _AT_FIRST = 3
@@ -92,9 +93,9 @@ class LossMoves(Relation):
                 {},
                 variables=("loss",),
                 expected="a loss that changes as the weights do",
-                seen=f"{number.value:g} for {count} steps",
+                seen=f"{number.value:g} for {counted(count, 'step')}",
                 call=steps[-1] if steps else None,
-                detail=f"The loss has been exactly {number.value:g} for {count} steps",
+                detail=f"The loss has been exactly {number.value:g} for {counted(count, 'step')}",
             )
         self._steps += len(steps)
         self._batches = window.batches

@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Call, State, Window
+from preflight.vocabulary.counted import counted
 
 _CLOSE = 1e-6
 _ONE_FACTOR = 1e-4
@@ -99,7 +100,9 @@ class LossesKeptApart(Relation):
             {"optimizer": step.kind},
             variables=names,
             expected="gradients of the own loss",
-            seen=f"gradients of the backward pass at {own.place} too, in {len(names)} parameters" if names else None,
+            seen=f"gradients of the backward pass at {own.place} too, in {counted(len(names), 'parameter')}"
+            if names
+            else None,
             call=own,
             detail="A step takes along the gradients of another optimizer's loss" if names else "",
         )

@@ -8,6 +8,7 @@ from math import sqrt
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import State, Window
+from preflight.vocabulary.counted import counted
 
 _LAYERS = ("LayerNorm", "GroupNorm", "BatchNorm", "SyncBatchNorm", "InstanceNorm")
 _SMALL = 0.08
@@ -71,7 +72,9 @@ class NormScalesAtOne(Relation):
             {},
             variables=tuple(scales) if wrong else (),
             expected="scales of about one",
-            seen=f"{len(scales)} scales, of which the largest is {largest:.2g} in the mean" if wrong else None,
+            seen=f"{counted(len(scales), 'scale')}, of which the largest is {largest:.2g} in the mean"
+            if wrong
+            else None,
             call=steps[0] if steps else None,
             detail=f"All scales of normalization layers of {root} begin close to zero" if wrong else "",
         )

@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import Call, State, Window
+from preflight.vocabulary.counted import counted
 
 _STEPS = 100
 """Steps of others, with gradients of it at hand, that an optimizer may wait for its first one: critics come first."""
@@ -119,7 +120,7 @@ class OptimizersTakeTurns(Relation):
             {},
             variables=(f"optimizer{index}", *held),
             expected=f"a step of optimizer{index}, which holds {held[0]}",
-            seen=f"{having} steps of others while its parameters had gradients, and none of its own",
+            seen=f"{counted(having, 'step')} of others while its parameters had gradients, and none of its own",
             call=self._began.get(index) if surely else next(iter(window.named("step")), None),
             detail="An optimizer never steps, though its parameters get gradients in every iteration",
         )

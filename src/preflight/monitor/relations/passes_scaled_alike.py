@@ -9,6 +9,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import Call, Window
+from preflight.vocabulary.counted import counted
 
 _IN_A_ROW = 2
 
@@ -97,7 +98,7 @@ class PassesScaledAlike(Relation):
 def _seen(passes: int, scaled: int, lost: bool) -> str:
     if lost:
         return "no gradients came to what the scaler gave back"
-    return f"{passes} backward passes, {scaled} scaled"
+    return f"{counted(passes, 'backward pass', 'backward passes')}, {scaled} scaled"
 
 
 def _stepped(reached: int) -> tuple[str, dict[str, Any]]:

@@ -10,6 +10,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.fetches import fetches_of
 from preflight.monitor.views.ranks import Silence, Together, apart
 from preflight.monitor.window import Call, Window
+from preflight.vocabulary.counted import counted
 
 _SOON, _LATE = 3, 32
 """Steps of a training that is over which are too many without any exchange: where the data is dealt out and no weights were
@@ -111,7 +112,7 @@ def _example(step: Call | None, ranks: list[int], silence: Silence | None) -> Ex
         context,
         variables=tuple(sorted(silence.apart)),
         expected="gradients or weights exchanged between the ranks",
-        seen=f"{silence.steps} steps without an exchange; {count} parameters that were equal differ",
+        seen=f"{counted(silence.steps, 'step')} without an exchange; {counted(count, 'parameter that was equal differs', 'parameters that were equal differ')}",
         call=step,
         detail=f"Ranks {told} train for themselves: nothing of what they learn is exchanged",
     )

@@ -11,6 +11,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.fetches import Fetch, Fetches, content, numel
 from preflight.monitor.views.ranks import Wrapped, given
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 _LEARNT = 3
 
@@ -81,7 +82,7 @@ class RanksSeeDifferentData(Relation):
                 self._shared[key] = self._shared.get(key, 0) + len(again)
                 if self._shared[key] > replicas[1] and again:
                     ranks = sorted({rank, *(owner[one] for one in again)})
-                    what = f"{len(again)} samples of a batch of {batch.loader} were given to another rank in this epoch"
+                    what = f"{counted(len(again), 'sample')} of a batch of {batch.loader} came to another rank in this epoch, too"
                     yield ranks, what, fetch.call
                 else:
                     yield [rank], "", fetch.call

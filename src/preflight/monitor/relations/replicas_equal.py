@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 _CLOSE = 1e-5
 
@@ -71,7 +72,7 @@ class ReplicasEqual(Relation):
             {"level": "exact" if exact else "norm", "ranks": sorted(windows)},
             variables=tuple(wrong),
             expected="the same values on ranks " + ", ".join(map(str, group)),
-            seen=f"{len(wrong)} of {len(names)} parameters differ on {'rank' if len(apart) == 1 else 'ranks'} "
+            seen=f"other values in {len(wrong)} of {counted(len(names), 'parameter')} on {'rank' if len(apart) == 1 else 'ranks'} "
             f"{', '.join(map(str, sorted(apart)))}"
             if wrong
             else None,

@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.paths import outer_modules
 from preflight.monitor.window import State, Variable, Window
+from preflight.vocabulary.counted import counted
 
 _PLACES = 2
 
@@ -104,7 +105,9 @@ def _example(state: State, lost: tuple[str, ...], window: Window) -> Example:
         {},
         variables=lost,
         expected="all parameters that are trained",
-        seen=f"{len(lost)} parameters that are trained are not saved" if lost else None,
+        seen=counted(len(lost), "parameter that is trained is not saved", "parameters that are trained are not saved")
+        if lost
+        else None,
         call=call,
         detail="Parameters that are trained are not in what is saved" if lost else "",
     )

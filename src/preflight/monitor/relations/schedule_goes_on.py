@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.schedules import advances_of
 from preflight.monitor.window import Call, Window
+from preflight.vocabulary.counted import counted
 
 _HALF = 0.5
 
@@ -63,7 +64,7 @@ class ScheduleGoesOn(Relation):
             {"scheduler": call.object},
             variables=(call.object, str(given.get("optimizer"))) if again else (),
             expected=f"one schedule of {given['horizon']} steps" if again else None,
-            seen=f"another one begun after {reached} steps" if again else None,
+            seen=f"another one begun after {counted(int(reached or 0), 'step')}" if again else None,
             call=call,
             detail=f"{call.object} is begun anew after {reached} of {given['horizon']} steps" if again else "",
         )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import ORDER, Call, Window
+from preflight.vocabulary.counted import counted
 
 _FAR = 2
 """Steps of a saved schedule from which on it makes a difference whether it goes on."""
@@ -99,7 +100,7 @@ class SchedulesResume(Relation):
         begins = told.get("count") == 0 and restored is not None
         expected = None
         if begins and restored is not None and restored.far:
-            expected = f"a schedule that goes on after {restored.far} steps"
+            expected = f"a schedule that goes on after {counted(restored.far, 'step')}"
         elif begins and restored is not None and _anew(restored, told, result):
             expected = f"a schedule that goes on from the rate {restored.rates[0]:g}"
         wrong = expected is not None

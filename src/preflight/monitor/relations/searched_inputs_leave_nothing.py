@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 _SEARCHING = 2
 _IN_A_ROW = 2
@@ -57,7 +58,9 @@ class SearchedInputsLeaveNothing(Relation):
                 {"optimizer": step.kind},
                 variables=owned if wrong else (),
                 expected="no gradients of the search when the backward pass that trains begins",
-                seen=f"gradients of {searched} backward passes that went to the input" if wrong else None,
+                seen=f"gradients of {counted(searched, 'backward pass', 'backward passes')} that went to the input"
+                if wrong
+                else None,
                 call=step.named("backward")[-1],
                 detail="A step follows gradients that the search for an input left behind" if wrong else "",
             )

@@ -9,6 +9,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.ranks import EXCHANGING, SENDING, apart, group_of, parameters, unplaced, uses
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 _FAR = {"float32": 1e-3, "float64": 1e-3}
 _FAR_ROUNDED = 0.02
@@ -78,7 +79,7 @@ class SharedPartsAgree(Relation):
             {"ranks": list(group)},
             variables=tuple(wrong) if broken else (),
             expected=f"the same gradients on ranks {ranks}",
-            seen=f"the gradients of {len(wrong)} of {len(judged)} parameters differ" if broken else None,
+            seen=f"other gradients of {len(wrong)} of {counted(len(judged), 'parameter')}" if broken else None,
             call=windows[group[0]].named("step")[-1],
             detail=f"Ranks {ranks} compute one loss together and follow different gradients of what all of them hold"
             if broken

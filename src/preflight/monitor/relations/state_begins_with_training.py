@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 
 class StateBeginsWithTraining(Relation):
@@ -71,7 +72,7 @@ class StateBeginsWithTraining(Relation):
             {"optimizer": step.kind},
             variables=(step.call.object, "step", *(window.run.name(ident) for ident in ahead)) if ahead else (),
             expected="a count of 1 after the first step of the training",
-            seen=f"a count of {idle + 1}, for {len(ahead)} parameters" if ahead else None,
+            seen=f"a count of {idle + 1}, for {counted(len(ahead), 'parameter')}" if ahead else None,
             call=step.call,
             detail="An optimizer counts a step on gradients of zero that was made before the training" if ahead else "",
         )

@@ -10,6 +10,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.fetches import fetches_of
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import State, Window
+from preflight.vocabulary.counted import counted
 
 _CLOSE = 1e-7
 _WORN = 3
@@ -240,7 +241,7 @@ class StateContinues(Relation):
                 {"optimizer": step.kind},
                 variables=(step.call.object, "step", *names),
                 expected="a count that grows by one in each step",
-                seen=f"a count of steps that grew faster, for {len(names)} parameters",
+                seen=f"a count of steps that grew faster, for {counted(len(names), 'parameter')}",
                 call=step.call,
                 detail="An optimizer counts more steps than it makes, and corrects its moments by the wrong count",
             )

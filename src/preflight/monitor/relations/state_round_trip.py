@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Call, State, Window
+from preflight.vocabulary.counted import counted
 
 
 class StateRoundTrip(Relation):
@@ -50,7 +51,7 @@ class StateRoundTrip(Relation):
                 {},
                 variables=wrong,
                 expected="for each parameter the state that was saved for it",
-                seen=f"{len(wrong)} of {len(held)} parameters have the state of another" if wrong else None,
+                seen=f"the state of another in {len(wrong)} of {counted(len(held), 'parameter')}" if wrong else None,
                 call=_load(window, state),
                 detail="The optimizer's state was loaded into other parameters than it was saved for" if wrong else "",
             )

@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.paths import outer_modules
 from preflight.monitor.window import ORDER, Call, State, Window
+from preflight.vocabulary.counted import counted
 
 _WORDS = ("running_mean", "running_var")
 
@@ -81,7 +82,7 @@ class StatisticsFollowMode(Relation):
                 not stopped,
                 {"judged": "paused"},
                 variables=(call.object,) if stopped else (),
-                expected=f"{before} layers that follow their statistics",
+                expected=counted(before, "layer that follows its statistics", "layers that follow their statistics"),
                 seen="none" if stopped else None,
                 call=call,
                 detail=f"Running statistics of {call.object} were paused for passes without gradients, and still are"
@@ -177,7 +178,7 @@ class StatisticsFollowMode(Relation):
                         {"judged": "still"},
                         variables=wrong,
                         expected="the same statistics after passes in evaluation mode",
-                        seen=f"{len(wrong)} layers with others" if wrong else None,
+                        seen=counted(len(wrong), "layer with others", "layers with others") if wrong else None,
                         call=window.named("step")[-1] if window.named("step") else None,
                         detail="Running statistics changed although the layers were only called in evaluation mode"
                         if wrong

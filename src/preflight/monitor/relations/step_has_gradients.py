@@ -9,6 +9,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import State, Window
+from preflight.vocabulary.counted import counted
 
 _ALONE, _AMONG_OTHERS = 2, 6
 """Steps in a row without any gradient that are one too many; several optimizers may take turns."""
@@ -124,7 +125,7 @@ class StepHasGradients(Relation):
             {"optimizer": step.kind, "cleared": False},
             variables=names,
             expected="a backward pass before a step",
-            seen=f"{len(names)} parameters, none has a gradient, and there was no backward pass, {count} steps in a row",
+            seen=f"{counted(len(names), 'parameter')}, none has a gradient, and there was no backward pass, {count} steps in a row",
             call=step.call,
             detail="The optimizer steps again and again, and no backward pass was ever made: nothing is trained",
         )
@@ -144,7 +145,7 @@ class StepHasGradients(Relation):
             context,
             variables=names,
             expected="a gradient in at least one parameter of the optimizer",
-            seen=f"{len(names)} parameters, {words}, {count} steps in a row",
+            seen=f"{counted(len(names), 'parameter')}, {words}, {count} steps in a row",
             call=step.call,
             detail=detail,
         )

@@ -11,6 +11,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import State, Window
+from preflight.vocabulary.counted import counted
 
 _ROUNDING = 1e-5
 """Share of the largest gradient norm of a step below which another is taken for rounding: a hundred units of float32."""
@@ -239,7 +240,9 @@ class StepUpdates(Relation):
             {**context, "judged": "each"},
             variables=still,
             expected="a change of every parameter with a gradient",
-            seen=f"{len(still)} of {len(with_gradient)} parameters with a gradient did not change" if still else None,
+            seen=f"no change in {len(still)} of {counted(len(with_gradient), 'parameter')} with a gradient"
+            if still
+            else None,
             call=step.call,
             detail="The step left parameters as they were although they have gradients" if still else "",
         )

@@ -11,6 +11,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.resting import MOMENT, Resting
 from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import ORDER, Call, Number, State, Window
+from preflight.vocabulary.counted import counted
 
 _LEARNT = 5
 """Steps after which it is known how many backward passes one takes."""
@@ -181,7 +182,7 @@ class StepsCome(Relation):
             context,
             variables=_held(window),
             expected=f"a step after {'each backward pass' if most == 1 else f'{most} backward passes'}",
-            seen=f"{self._since} backward passes without a step",
+            seen=f"{counted(self._since, 'backward pass', 'backward passes')} without a step",
             call=call,
             detail="Backward passes are no longer followed by a step of an optimizer",
         )
@@ -200,7 +201,7 @@ class StepsCome(Relation):
                 {"discards": self._discards, "finite": self._finite},
                 variables=_held(window, index) or (name,),
                 expected=f"a step of {name} after the backward pass",
-                seen=f"its gradients were cleared {count} times after a backward pass, and it never stepped",
+                seen=f"its gradients were cleared {counted(count, 'time')} after a backward pass, and it never stepped",
                 call=clearing[-1] if clearing else None,
                 detail="The gradients of an optimizer's parameters are cleared again and again, and it never makes a step",
             )

@@ -8,6 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.ranks import group_of
 from preflight.monitor.window import Seen, Window
+from preflight.vocabulary.counted import counted
 
 _IN_A_ROW = 2
 _LOOKS = 2
@@ -67,7 +68,7 @@ class SummandsDiffer(Relation):
             {},
             variables=tuple(_divided(windows)) if wrong else (),
             expected="partial results that differ between the ranks",
-            seen=f"{len(wrong)} sums of the same matrix from each of ranks {', '.join(map(str, wrong[0][0]))}"
+            seen=f"{counted(len(wrong), 'sum')} of the same matrix from each of ranks {', '.join(map(str, wrong[0][0]))}"
             if wrong
             else None,
             call=next((call for call in calls if wrong and call.q == wrong[0][1]), None),
@@ -107,7 +108,7 @@ class SummandsDiffer(Relation):
             {},
             variables=tuple(same),
             expected="different parts of a weight on different ranks",
-            seen=f"the parts of {len(same)} weights are equal" if same else None,
+            seen=f"equal parts of {counted(len(same), 'weight')}" if same else None,
             call=steps[-1] if steps else None,
             detail="Parts of a divided weight are the same on all ranks" if same else "",
         )

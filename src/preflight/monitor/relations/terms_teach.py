@@ -68,7 +68,7 @@ class TermsTeach(Relation):
                 {},
                 variables=(function, place) if wrong else (),
                 expected="a backward pass that reaches it" if wrong else None,
-                seen=f"{share or 0:.4g} times its value stands in the loss, and no gradients come to it"
+                seen=f"{_times(share or 0)}its value stands in the loss, and no gradients come to it"
                 if wrong
                 else None,
                 call=next(iter(window.named("backward")), None),
@@ -151,3 +151,9 @@ def _run(total: object, came: bool, ends: str = "", twice: bool = False, staged:
             )
         )
     return found
+
+
+def _times(share: float) -> str:
+    """How many times something counts, before what it is; nothing where it counts once."""
+    told = f"{share:.4g}"
+    return "" if told == "1" else f"{told} times "

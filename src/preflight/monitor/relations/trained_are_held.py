@@ -11,6 +11,7 @@ from preflight.monitor.views.awaited import AHEAD, Awaited
 from preflight.monitor.views.copies import Copies
 from preflight.monitor.views.flow import Flow, flow_of
 from preflight.monitor.window import Call, State, Variable, Window
+from preflight.vocabulary.counted import counted
 
 _ROUNDS = 2
 _LATER = 4
@@ -166,7 +167,13 @@ class TrainedAreHeld(Relation):
             {"optimizers": len(optimizers)},
             variables=tuple(map(window.run.name, wrong)),
             expected="an optimizer that holds every trainable parameter with a gradient",
-            seen=f"{len(wrong)} parameters with gradients are in no optimizer and do not change" if wrong else None,
+            seen=counted(
+                len(wrong),
+                "parameter with a gradient is in no optimizer and does not change",
+                "parameters with gradients are in no optimizer and do not change",
+            )
+            if wrong
+            else None,
             call=call,
             detail="Parameters get gradients, but no optimizer holds them and they never change" if wrong else "",
         )

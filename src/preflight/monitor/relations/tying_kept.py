@@ -9,6 +9,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Call, Variable, Window
+from preflight.vocabulary.counted import counted
 
 
 class TyingKept(Relation):
@@ -68,7 +69,7 @@ class TyingKept(Relation):
                 {},
                 variables=tuple(found) if wrong else (),
                 expected="one parameter in all places",
-                seen=f"{len(found)} parameters" if wrong else None,
+                seen=counted(len(found), "parameter") if wrong else None,
                 call=call,
                 detail=f"{' and '.join(found)} were one parameter and are trained as {len(found)}" if wrong else "",
             )
@@ -100,7 +101,9 @@ class TyingKept(Relation):
             {},
             variables=tuple(dict.fromkeys(one.name for pair in pairs for one in pair)),
             expected="one parameter in all places",
-            seen=f"{len(pairs)} copies of a table of embeddings" if pairs else None,
+            seen=counted(len(pairs), "copy of a table of embeddings", "copies of a table of embeddings")
+            if pairs
+            else None,
             call=step.call,
             detail="A table of embeddings and its copy in another layer are trained as two" if pairs else "",
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
+from preflight.vocabulary.counted import counted
 
 _NAME = "units.alike"
 
@@ -43,7 +44,9 @@ class UnitsDiffer(Relation):
             {},
             variables=names,
             expected="rows that differ",
-            seen=f"{len(names)} weights whose rows are all the same, and get the same gradients" if names else None,
+            seen=counted(len(names), "weight", "weights") + " whose rows are all the same, and get the same gradients"
+            if names
+            else None,
             call=steps[0] if steps else None,
             detail="All units of a layer are copies of each other, and stay so" if names else "",
         )

@@ -9,6 +9,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.ranks import EXCHANGING, SENDING, Wrapped, apart, parameters, reduced, unplaced, uses
 from preflight.monitor.window import Variable, Window
+from preflight.vocabulary.counted import counted
 
 _ENOUGH = 0.4
 """The share of the weights that collectives must move for the gradients to count as exchanged."""
@@ -152,7 +153,7 @@ def _example(first: Window, group: tuple[int, ...], expected: list[str], wrong: 
         {"ranks": list(group)},
         variables=tuple(wrong),
         expected=f"the same values on ranks {ranks}",
-        seen=f"{len(wrong)} of {len(expected)} parameters differ" if wrong else None,
+        seen=f"other values in {len(wrong)} of {counted(len(expected), 'parameter')}" if wrong else None,
         call=first.named("step")[-1],
         detail=f"Ranks {ranks} train one model and hold different values of its parameters" if wrong else "",
     )

@@ -9,6 +9,7 @@ from operator import eq
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import ORDER, Call, State, Window
+from preflight.vocabulary.counted import counted
 
 _STEPS = 5
 _NEARLY_ALL = 0.9
@@ -142,7 +143,13 @@ class WeightsMoveOn(Relation):
                 {},
                 variables=tuple(window.run.name(ident) for ident in back) if wrong else (),
                 expected="weights that the steps so far have changed",
-                seen=f"{len(back)} parameters as they were before the first step" if wrong else None,
+                seen=counted(
+                    len(back),
+                    "parameter as it was before the first step",
+                    "parameters as they were before the first step",
+                )
+                if wrong
+                else None,
                 call=next(iter(window.named("step")), None),
                 detail="All that was learnt is gone: the weights are those of the beginning" if wrong else "",
             )

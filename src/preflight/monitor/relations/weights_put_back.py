@@ -9,6 +9,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.views.values import CLOSE, differ, values_of
 from preflight.monitor.window import State, Window
+from preflight.vocabulary.counted import counted
 
 _QUIET = 5
 """Gaps between steps without a change by another hand, after which one is a surprise."""
@@ -68,7 +69,13 @@ class WeightsPutBack(Relation):
             {"optimizer": step.kind},
             variables=names,
             expected="the weights that the step before left",
-            seen=f"{len(names)} parameters are others than before the evaluation" if wrong else None,
+            seen=counted(
+                len(names),
+                "parameter is another than before the evaluation",
+                "parameters are others than before the evaluation",
+            )
+            if wrong
+            else None,
             call=step.call,
             detail="Training goes on with weights that were put in for an evaluation" if wrong else "",
         )
