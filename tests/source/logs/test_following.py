@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import pairwise
 from pathlib import Path
+
+import pytest
 
 from preflight.source.logs import following, sampling
 from preflight.source.logs.following import HELD, QUIET, Follower
@@ -120,3 +123,54 @@ def test_what_is_judged_again_and_again_stays_small(tmp_path: Path) -> None:
     assert len(steps) <= following._STEPS // 8 + sampling.TAIL
     assert steps[-1] == 30_000
     assert max(after - before for before, after in pairwise(steps)) < 200
+
+
+@pytest.mark.parametrize("how", ["renamed", "copied and cut"])
+@pytest.mark.parametrize("whole", [False, True], ids=["the file", "its folder"])
+def test_nothing_of_a_log_that_rotates_is_lost_or_counted_twice(tmp_path: Path, how: str, whole: bool) -> None:
+    path = tmp_path / "rank_3.log"
+    path.write_text(LINE.format(1, 1) + LINE.format(2, 2))
+    follower = Follower([tmp_path if whole else path])
+    now = 10.0
+    for step in (4, 6, 8):
+        follower.poll(now)
+        follower.poll(now + 1)
+        _grow(path, LINE.format(3, step - 1))  # comes right before the log rotates, and was not looked at
+        for number in (2, 1):
+            if (old := tmp_path / f"rank_3.log.{number}").exists():
+                old.rename(tmp_path / f"rank_3.log.{number + 1}")
+        if how == "renamed":
+            path.rename(tmp_path / "rank_3.log.1")
+            path.write_text(LINE.format(4, step))
+        else:
+            shutil.copy(path, tmp_path / "rank_3.log.1")
+            path.write_text("")
+            follower.poll(now + 2)
+            _grow(path, LINE.format(4, step))
+        now += 10
+    for _ in range(4):
+        follower.poll(now)
+        now += 2
+    reading = follower.reading()
+    assert sorted(step.step or 0 for step in reading.steps) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert {step.who.rank for step in reading.steps} == {3}
+    assert len({file.path for file in reading.files}) == len(reading.files) == 4
+
+
+def test_what_another_run_writes_to_the_same_file_is_judged_alone(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(
+        LINE.format(1, 1) + 'Traceback (most recent call last):\n  File "a.py", line 3, in f\nKeyError: 3\n'
+    )
+    (tmp_path / "train.log.1").write_text(LINE.format(0, 7) * 9)
+    follower = Follower([path])
+    follower.poll(1.0)
+    follower.poll(2.0)
+    assert len(follower.reading().raised) == 1
+    path.write_text(LINE.format(2, 5))
+    for now in (3.0, 4.0, 5.0):
+        follower.poll(now)
+    reading = follower.reading()
+    assert not reading.raised
+    assert [step.step for step in reading.steps] == [5]
+    assert any("not judged" in note for note in reading.notes)

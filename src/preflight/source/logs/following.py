@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import time
-from collections.abc import Iterable, Sequence
-from typing import IO
+from collections.abc import Iterable, Sequence, Set
+from typing import IO, NamedTuple
 
 import msgspec
 
@@ -19,6 +20,7 @@ from preflight.source.logs.opening import Source, packing_of, sources
 from preflight.source.logs.read import wanted
 from preflight.source.logs.reduced import Reduced
 from preflight.source.logs.reducing import Reducer
+from preflight.source.logs.rotated import HEAD, moved_to, paths_beside
 from preflight.source.logs.rules import Rules, packed, rules_of
 from preflight.source.logs.styles import is_text, speaks_of_itself, style_of
 from preflight.vocabulary.log import Reading
@@ -30,6 +32,8 @@ QUIET = 0.3
 """Seconds without growth after which nothing more is waited for."""
 _STEPS = 1 << 14
 """Steps kept of all files: what is read is judged again whenever there is more of it, which takes some microseconds for each step."""
+_MOST_BEFORE = 32
+"""Files that stood behind a name before, of which what they gave is kept."""
 _FEWEST = 64
 """Steps kept of a file, however many files there are; its last ones are kept in any case."""
 
@@ -56,6 +60,18 @@ class Tail(msgspec.Struct, omit_defaults=True):
     since: float = 0.0
 
 
+class _Before(NamedTuple):
+    """What a file gave before its name went on with another one, and where that stands now."""
+
+    file_id: int
+    reduced: Reduced
+
+    def at(self, path: str | None) -> _Before:
+        """Return the same at another place."""
+        file = self.reduced.file if path is None else msgspec.structs.replace(self.reduced.file, path=path)
+        return self._replace(reduced=msgspec.structs.replace(self.reduced, file=file))
+
+
 class _Followed:
     """One file: how far it was read, and what it gave."""
 
@@ -66,6 +82,8 @@ class _Followed:
         self._reducer: Reducer | None = None
         self._whole: Reduced | None = None
         self._notes: list[str] = []
+        self._head = b""
+        self._before: list[_Before] = []
 
     def more(self, now: float) -> bool:
         """Read what is new; return whether there was something."""
@@ -75,7 +93,7 @@ class _Followed:
             return False
         tail = self.tail
         if about.st_ino != tail.file_id or about.st_size < tail.offset:
-            self._anew(about.st_ino)
+            self._anew(about.st_ino, now)
             tail = self.tail
         if about.st_size > tail.size:
             tail.since = tail.since if tail.size > tail.offset else now
@@ -85,7 +103,7 @@ class _Followed:
             return False
         if now - tail.grown < QUIET and now - tail.since < HELD and tail.size - tail.offset < BLOCK:
             return False
-        return self._read(now - tail.grown >= QUIET, now)
+        return self._read(tail.path, now - tail.grown >= QUIET, now)
 
     @property
     def thinned(self) -> bool:
@@ -107,18 +125,36 @@ class _Followed:
         if self._reducer is not None:
             self._reducer.keep_steps(most)
 
-    def _anew(self, file_id: int) -> None:
+    def before(self, others: Set[int]) -> list[Reduced]:
+        """Return what the file gave before it was begun anew, without what is followed by another name as well."""
+        return [one.reduced for one in self._before if one.file_id not in others]
+
+    def _anew(self, file_id: int, now: float) -> None:
         if self.tail.file_id and self.tail.offset:
-            self._notes.append(
-                f"{self.tail.path}: begun anew at another file, or cut; what stood there before is kept apart"
-            )
+            moved = moved_to(self.tail.path, self.tail.file_id, self._head, self.tail.offset)
+            if moved is not None and self._reducer is not None:
+                kept = [*self._before, self._kept(*moved, now)][-_MOST_BEFORE:]
+                places = paths_beside(self.tail.path)  # older ones were renamed as well
+                self._before = [one.at(places.get(one.file_id)) for one in kept]
+                told = f"what stood there before was read to its end in {moved[0]}"
+            else:
+                told = "what stood there before is no longer there, and not judged"
+            self._notes.append(f"{self.tail.path}: begun anew at another file, or cut; {told}")
         self.tail = Tail(self.tail.path, file_id)
         self._reducer = self._whole = None
 
-    def _read(self, quiet: bool, now: float) -> bool:
+    def _kept(self, path: str, file_id: int, now: float) -> _Before:
+        """Read the rest of a file where it stands now, and return what all of it gave."""
+        with contextlib.suppress(OSError):
+            self.tail.size = os.stat(path).st_size
+        while self.tail.size > self.tail.offset and self._read(path, True, now):
+            pass
+        return _Before(file_id, msgspec.structs.replace(self.reduced(), notes=[])).at(path)
+
+    def _read(self, path: str, quiet: bool, now: float) -> bool:
         tail = self.tail
         try:
-            with open(tail.path, "rb") as stream:
+            with open(path, "rb") as stream:
                 if self._reducer is None and not self._begun(stream):
                     return True
                 stream.seek(tail.offset)
@@ -139,6 +175,7 @@ class _Followed:
     def _begun(self, stream: IO[bytes]) -> bool:
         """Find out what the file is; a dump or a packed file is read as a whole, whenever it has changed."""
         head = stream.read(1 << 16)
+        self._head = head[:HEAD]
         path = self.want.source.path
         other = packing_of(head, path) or format_of(path, head) is not None or _wide(head) or not is_text(head)
         if other or self.want.source.archive:
@@ -239,7 +276,9 @@ class Follower:
 
     def reading(self) -> Reading:
         """Return everything that was read up to now."""
-        return join([followed.reduced() for followed in self._files.values()], self._notes)
+        every = list(self._files.values())
+        ids = {followed.tail.file_id for followed in every}
+        return join([part for one in every for part in (*one.before(ids), one.reduced())], self._notes)
 
     def tails(self) -> tuple[Tail, ...]:
         """Return how far each file was read, for another follower to go on from."""
