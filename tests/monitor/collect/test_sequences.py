@@ -78,6 +78,19 @@ def test_padding_that_is_seen_or_learnt_is_told() -> None:
     assert numbers(functional.cross_entropy(Model("causal", padding=0)(ids).transpose(1, 2), filled))["learnt"] == 1
 
 
+@pytest.mark.parametrize("ignored", [-100, 0])
+def test_padding_that_is_learnt_is_told_where_positions_come_before_samples(ignored: int) -> None:
+    lengths = torch.tensor([12, 9, 7, 4, 5, 6, 3, 8, 10])[:, None]
+    some = torch.randint(1, VOCAB, (9, LENGTH), generator=torch.Generator().manual_seed(3))
+    ids = (some * (torch.arange(LENGTH) < lengths)).T
+    scores = Model("none")(ids[:-1])
+    loss = functional.cross_entropy(scores.flatten(0, 1), ids[1:].flatten(), ignore_index=ignored)
+    assert numbers(loss)["learnt"] == (ignored != 0)
+    whole = some.T
+    same = functional.cross_entropy(Model("none")(whole[:-1]).flatten(0, 1), whole[1:].flatten())
+    assert numbers(same)["learnt"] == -1
+
+
 def test_nothing_of_the_graph_is_used_up_and_hooks_on_it_are_left_alone() -> None:
     model = Model("causal")
     loss = next_token(model, IDS)

@@ -189,22 +189,24 @@ class Sequences:
                 shifts = [torch.maximum(old, new) for old, new in zip(shifts, moved, strict=True)]
                 picked = torch.maximum(picked, torch.where(_scattered(goal != targets.ignored), moved[0], missing))
         more = [missing] * 4
+        attention = graph.attention(table.place)
         if straight is not None:
-            more = self._seen(graph, table, straight, targets.ignored)
-            more[2] = more[2] if targets.known else missing
+            more = self._seen(attention, table, straight, targets.ignored)
         if across is not None:
-            attention = graph.attention(table.place)
+            # Which positions a mask is for is not certain here, unlike what the loss counts.
+            turned = self._seen(None, table._replace(ids=ids.T), across, targets.ignored)
+            more[2] = torch.maximum(more[2], turned[2])
             if attention is not None:
                 more[0] = torch.maximum(more[0], _future(torch, attention, ids.T, across != targets.ignored, missing))
+        more[2] = more[2] if targets.known else missing
         return torch.stack([*shifts, *more, picked, *[missing] * (len(NAMES) - 8)])
 
-    def _seen(self, graph: Graph, table: Table, goal: Any, ignored: int) -> list[Any]:
+    def _seen(self, attention: Attention | None, table: Table, goal: Any, ignored: int) -> list[Any]:
         torch, ids = self.torch, table.ids
         length = ids.shape[1]
         missing = torch.full((), -1.0, device=ids.device)
         counted = goal != ignored
         future = attended = missing
-        attention = graph.attention(table.place)
         if attention is not None:
             future = _future(torch, attention, ids, counted, missing)
         # The labels that lie at the places of the inputs, whether they are moved before the loss or in the data.
