@@ -59,6 +59,13 @@ def test_channels_are_torn_apart_by_a_view_that_puts_them_last() -> None:
     assert pixels(lambda x: x.view(5, -1), width=24) == []
 
 
+def test_samples_are_torn_apart_where_columns_are_turned_round() -> None:
+    assert pixels(lambda x: x.view(-1, 5).t(), width=24) == [("rows#5x6x2x2#5x24", 1.0)]
+    assert pixels(lambda x: x.flatten(1).view(-1, 5).T, width=24) == [("rows#5x6x2x2#5x24", 1.0)]
+    assert pixels(lambda x: x.flatten(1).t().contiguous().t(), width=24) == []
+    assert pixels(lambda x: x.movedim(0, -1).contiguous().view(-1, 5).t(), width=24) == []
+
+
 @pytest.mark.parametrize(
     ("scores", "word"),
     [

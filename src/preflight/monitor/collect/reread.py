@@ -21,7 +21,7 @@ from .patching import Patches
 from .recorder import Recorder
 
 NAME = "views.torn"
-SAMPLES, CHANNELS, CLASSES, HEADS, STEPS = "samples", "channels", "classes", "heads", "steps"
+SAMPLES, ROWS, CHANNELS, CLASSES, HEADS, STEPS = "samples", "rows", "channels", "classes", "heads", "steps"
 _MOST_LOOKS = 3  # of one reading at one place
 _MOST_KNOWN = 512
 _MOST_NODES = 6
@@ -74,12 +74,22 @@ class Views:
             self._sequence(name, one)
         made = _made(one)
         if made is None:
+            self._turned(name, one)
             return
         before, after = made.shape, one.shape
         if _over_samples(before, self.samples):
             self._tell(name, SAMPLES, before, after, after[0] == self.samples)
         elif _over_places(before, after) and _second(made.grad_fn):
             self._tell(name, CHANNELS, before, after, after[-1] == before[1])
+
+    def _turned(self, name: str, one: Any) -> None:
+        """A part is given a matrix that was turned round: whether samples that came first were cut into columns before."""
+        made = one._base
+        if one.dim() != 2 or not one.requires_grad or made is None or made.grad_fn is None or made.dim() < 2:
+            return
+        whole = made.numel() == one.numel() and made.is_contiguous() and one.t().is_contiguous()
+        if whole and made.shape[0] == one.shape[0] == self.samples > 1 and made.shape[-1] not in (1, self.samples):
+            self._tell(name, ROWS, made.shape, one.shape, True)
 
     def _sequence(self, name: str, one: Any) -> None:
         """A layer that reads sequences is given a view: whether samples and steps have only changed their sizes."""

@@ -11,6 +11,7 @@ from preflight.monitor.window import Number, Window
 _NAME = "views.torn"
 _AXES = {
     "samples": "the samples, which lie in its second axis, each in a row of its own",
+    "rows": "the samples, which lie in its first axis, in the rows, where they are",
     "channels": "the channels, which lie in its second axis, in the last one",
     "classes": "the classes, which lie in its last axis, in the second one",
     "heads": "the positions, which lie in its second axis, there still, and exchanged with the heads afterwards",
@@ -31,7 +32,8 @@ class ViewsKeepAxes(Relation):
     these were the second axis of what was made; where the last axis has as many as a convolution has channels, behind an
     axis for all places or in the rows of a loss; and where the classes of a loss are the last axis of what a linear layer
     gave; where queries or keys with an axis for heads were read from what has positions before features, with no exchange of
-    axes in between; and where a layer that reads sequences is given the whole of a tensor with the sizes of its first two
+    axes in between; where samples that came first were cut into columns, which were turned round to be the samples
+    (``x.view(-1, batch).t()``); and where a layer that reads sequences is given the whole of a tensor with the sizes of its first two
     axes exchanged, one of them that of the samples.
     """
 
@@ -76,6 +78,7 @@ class ViewsKeepAxes(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _read("model.head#samples#2x8x24#8x48", 1.0)
+        yield _read("model.head#rows#8x6x7x7#8x294", 1.0)
         yield _read("model.head#channels#8x6x7x7#8x49x6", 1.0)
         yield _read("cross_entropy#classes#120x7#8x7x15", 1.0)
         yield _read("attention#heads#8x12x32#8x4x12x8", 1.0)
