@@ -15,6 +15,7 @@ _SQUASHED = ("Softmax", "Sigmoid")
 _SCORES = ("Addmm", "Mm", "Convolution")
 _ELEMENTWISE = ("Log", "Clamp", "ClampMin", "Add", "ToCopy", "Clone")
 _ROWS = ("Index", "IndexSelect")  # of a matrix, where some of its rows are picked out
+_VIEWS = ("Squeeze", "View", "UnsafeView", "ReshapeAlias", "Alias")  # which may leave a shape as it is
 _COMPARING = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy", "NllLoss", "NllLoss2D")
 
 
@@ -113,6 +114,7 @@ class LossInputFits(Relation):
             ["NllLoss", [], None], ["LogSoftmax", [8, 8], 1], ["LogSoftmax", [8, 8], 0]
         )  # of samples with samples
         yield _chain(["NllLoss", [], None], ["LogSoftmax", [8, 6], 1], ["T", [8, 6], None], ["LogSoftmax", [6, 8], 0])
+        yield _chain(["NllLoss", [], None], ["View", [8, 6], None], ["LogSoftmax", [8, 1, 6], 2])
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -122,6 +124,7 @@ class LossInputFits(Relation):
         yield _linear()
         yield _backward(("NllLoss", "Index", "LogSoftmax", "Addmm"), dim=0)
         yield _backward(("NllLoss", "LogSoftmax", "Addmm"), dim=0)
+        yield _backward(("NllLoss", "Squeeze", "LogSoftmax", "Addmm"), dim=0)
         yield _backward(("NllLoss", "Log", "Softmax", "Addmm"), dim=0)
         yield _backward(("MseLoss", "Softmax", "Addmm"), classes=1)
         yield _backward(("NllLoss", "LogSoftmax", "Relu", "Addmm"))
@@ -248,9 +251,10 @@ def _normalised(tail: Tail, node: Node) -> Node | None:
         found = tail.nodes[place]
         if found.name in ("LogSoftmax", "Softmax"):
             return found
-        if found.name in _ROWS and found.shape:
+        if found.name in (*_ROWS, *_VIEWS) and found.shape:
             below = tail.nodes[found.below[0]] if found.below and found.below[0] >= 0 else None
-            if below is None or not below.shape or below.shape[1:] != found.shape[1:]:
+            kept = 1 if found.name in _ROWS else 0
+            if below is None or not below.shape or below.shape[kept:] != found.shape[kept:]:
                 return None
         elif found.name not in _ELEMENTWISE:
             return None
