@@ -133,7 +133,22 @@ def test_a_loss_that_is_passed_back_in_a_sum_again_is_told() -> None:
         (first + second).backward(inputs=[bias])
         optimizer.step()
 
-    assert told(twice, "again") == [0, 1] * 6
+    def itself(loss: Losses, optimizer: Any) -> None:
+        one = loss()
+        optimizer.zero_grad()
+        one.backward(retain_graph=True)
+        one.backward()
+        optimizer.step()
+
+    def after_a_step(loss: Losses, optimizer: Any) -> None:
+        one = loss()
+        optimizer.zero_grad()
+        one.backward(retain_graph=True)
+        optimizer.step()
+        one.backward()
+
+    assert told(twice, "again") == told(itself, "again") == [0, 1] * 6
+    assert told(after_a_step, "again") == [0] * 12
     assert told(apart, "again") == told(of_leaves, "again") == [0] * 12
     assert told(read, "again") == [0] * 18
 

@@ -36,7 +36,7 @@ class Chained:
         self._marked = False
 
     def look(self, loss: Any, kept: bool, seen: dict[str, Any]) -> None:
-        """Tell of an earlier pass whose root lies in the sum that this one begins at, and mark a root whose graph is kept.
+        """Tell of an earlier pass whose root is this one's or lies in its sum, and mark a root whose graph is kept.
 
         Told is through how many losses of earlier iterations, that were stepped on, it goes; or how many passes ago one was
         that no step has followed yet, and whose gradients are as it left them.
@@ -53,7 +53,7 @@ class Chained:
             if iteration < recorder.iteration:
                 depth += 1
                 seen[THROUGH] = depth
-        elif number >= self._since and root.metadata.get(_MARK) is not found and not self._frozen():
+        elif number >= self._since and not self._frozen():
             seen[AGAIN] = recorder.passes - number
         if kept and loss.numel() == 1:  # of more numbers the program may weigh each as it likes
             root.metadata[_MARK] = (recorder.passes, recorder.iteration, depth)

@@ -13,9 +13,9 @@ class LossesPassedOnce(Relation):
     """A loss that was passed back is not passed back once more as a part of a sum, while its gradients lie there.
 
     ``first.backward(retain_graph=True)`` and then ``(first + second).backward()``: the gradients of the first one are added
-    to themselves, and it counts twice as much as it should. A sum over micro-batches that is passed back after each of them
+    to themselves, and it counts twice as much as it should. So they are where the loss itself is passed back once more. A sum over micro-batches that is passed back after each of them
     counts the first of them most.
-    Judged are passes that begin at a sum which holds, by its graph, what an earlier pass began at, where no step and no
+    Judged are passes that begin at what an earlier pass began at, or at a sum which holds it, by its graph, where no step and no
     clearing of gradients lies between them and gradients are there as the later one begins. Passes for some leaves alone, and
     such between which parameters were frozen or freed, or gradients written to by hand, are not meant.
     """
@@ -29,7 +29,7 @@ class LossesPassedOnce(Relation):
     whole = False
     severity = "warning"
     priority = 10
-    cause = "backward() is called on a loss and once more on a sum that holds it"
+    cause = "backward() is called on a loss and once more on it, or on a sum that holds it"
     advice = "call backward() once, on the sum, or on each loss by itself"
 
     def __init__(self) -> None:
@@ -50,9 +50,9 @@ class LossesPassedOnce(Relation):
                 {},
                 variables=("backward", "retain_graph") if wrong else (),
                 expected="one backward pass for each loss between two steps",
-                seen="a sum that holds a loss whose gradients are there already" if wrong else None,
+                seen="a loss, or a sum that holds one, whose gradients are there already" if wrong else None,
                 call=call,
-                detail="A loss is passed back by itself and once more in a sum, and counts twice" if wrong else "",
+                detail="A loss is passed back, and once more by itself or in a sum, and counts twice" if wrong else "",
             )
 
     @classmethod
