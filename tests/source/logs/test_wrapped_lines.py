@@ -174,3 +174,39 @@ class TestTheJournalInJSON:
     def test_an_entry_without_a_message_stays(self) -> None:
         text = json.dumps({**self.ENTRY, "MESSAGE": None})
         assert unwrapped(text) == text
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"process_index": 2},
+        {"dist_rank": "2"},
+        {"labels": {"torch.rank": 2}},
+        {"ctx": {"worker": {"global_rank": 2}}, "ordinal": 9},
+        {"labels": {"job.task_index": "2", "zone": "b"}},
+    ],
+)
+def test_a_rank_is_known_by_whatever_a_logger_calls_it(fields: dict[str, object]) -> None:
+    row = {"Timestamp": 1706702400250000000, "lvl": "warn", **fields, "Body": "boom"}
+    head = head_of(unwrapped(json.dumps(row)))
+    assert head.who.rank == 2
+    assert head.stamp is not None
+    assert head.stamp.seconds == pytest.approx(1706702400.25)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"index": 2}, {"lora_rank": 8}, {"worker_rank": 1, "trainer_rank": 2}, {"rank": -1}]
+)
+def test_no_rank_is_taken_from_what_may_be_something_else(fields: dict[str, object]) -> None:
+    assert head_of(unwrapped(json.dumps({"ts": 1706702400.25, **fields, "msg": "boom"}))).who.rank is None
+
+
+def test_a_row_of_data_with_a_text_is_no_line_of_a_logger() -> None:
+    row = json.dumps({"id": 3, "text": "a sentence", "rank": 2})
+    assert unwrapped(row) == row
+
+
+def test_pairs_behind_what_is_said_are_read_as_labels() -> None:
+    head = head_of(text := unwrapped("2026-03-04T05:06:07.25Z [error    ] the decoder gave up   rank=3 shard=7"))
+    assert (head.who.rank, head.level) == (3, "ERROR")
+    assert "the decoder gave up" in text[head.end :]

@@ -11,6 +11,7 @@ from preflight.vocabulary.log import Reading, Who
 
 _AGENT = re.compile(r"\[?[WE]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) (?:\S*/)?torch/distributed/elastic/")
 _POD = re.compile(r"((?:[a-z0-9]+-)+)(\d{1,5})")
+_NODE = re.compile(r"(?:node|machine|host)(?:_rank)?[-_]?(\d{1,5})")
 _NUMBERED = re.compile(r"(.*?[A-Za-z][_.-]?)(\d{1,5})")
 # So many have to say their rank before the number of what speaks is taken for that of another.
 _ENOUGH = 2
@@ -44,6 +45,7 @@ class People:
         self._continue_nodes()
         self._continue_places({local for node, local in told if node is None and local is not None})
         self._number_one_agent(reading)
+        self._number_places()
         self._number_pods()
         self._number_like_others()
         self._number_the_one_left(reading)
@@ -156,6 +158,30 @@ class People:
                 for local, pid in enumerate(pids):
                     self._learn(Who(local, None, local, None, pid))
         return most
+
+    def _number_places(self) -> None:
+        """Give the places on nodes that are numbered from nought their ranks, where nothing tells any rank and all nodes have as many.
+
+        Launchers number the ranks node by node.
+        """
+        found: dict[int, tuple[str, set[int]]] = {}
+        for node, local in self._heard:
+            if (number := _NODE.fullmatch(node)) is None:
+                return
+            found.setdefault(int(number[1]), (node, set()))[1].add(local)
+        size = max((len(places) for _, places in found.values()), default=0)
+        whole = all(places == set(range(size)) for _, places in found.values())
+        if (
+            self.seen
+            or len(found) < 2
+            or len(found) != len(self.nodes)
+            or set(found) != set(range(len(found)))
+            or not whole
+        ):
+            return
+        for place, (node, places) in sorted(found.items()):
+            for local in sorted(places):
+                self._learn(Who(place * size + local, node, local))
 
     def _number_pods(self) -> None:
         """Take the ordinals of pods as ranks where nothing tells otherwise: a job numbers its pods without gaps.

@@ -23,5 +23,5 @@ def votes(scene: Scene) -> Iterator[Vote]:
         elif event.rank is not None:
             text = f"the node itself confirms it for this rank: {event.title}"
             yield Vote(kind="kernel-rank", rank=event.rank, text=text, quotes=quotes)
-        elif event.node is not None and len(scene.case.people.nodes) > 1:
+        elif event.node is not None and (len(scene.case.people.nodes) > 1 or not scene.case.people.ranks()):
             yield Vote(kind="kernel-node", node=event.node, text=f"its node reports: {event.title}", quotes=quotes)

@@ -46,7 +46,10 @@ def votes(scene: Scene) -> Iterator[Vote]:
         yield Vote(
             kind="silent",
             rank=rank,
-            strength=_share(scene, quiet) * (_CUT_SHORT if rank in cut_short else 1.0) * whole,
+            strength=_share(scene, quiet)
+            * (_CUT_SHORT if rank in cut_short else 1.0)
+            * (_BESIDE_A_CAUSE if named else 1.0)
+            * whole,
             shared=_share(scene, quiet) < 1.0,
             text=f"ends without a word, while {others} other rank{' reports' if others == 1 else 's report'} a failure",
             quotes=(Quote(case.path(file), lines, _last_line(scene, file, lines)),) if lines else (),

@@ -22,7 +22,7 @@ from preflight.source.logs.reduced import Reduced
 from preflight.source.logs.reducing import Reducer
 from preflight.source.logs.rotated import HEAD, moved_to, paths_beside
 from preflight.source.logs.rules import Rules, packed, rules_of
-from preflight.source.logs.styles import is_text, speaks_of_itself, style_of
+from preflight.source.logs.styles import is_text, layout_of, speaks_of_itself, style_of
 from preflight.vocabulary.log import Reading
 from preflight.vocabulary.signature import Signature
 
@@ -184,7 +184,7 @@ class _Followed:
             self._whole = parts[0] if parts else None
             return False
         style = style_of(head)
-        layout = style or self.want.named.layout or ("lines" if speaks_of_itself(head, style) else "")
+        layout = layout_of(style) or self.want.named.layout or ("lines" if speaks_of_itself(head, style) else "")
         file = as_file(self.want, "text", layout=layout)
         self._reducer = Reducer(self._rules, file, style, self.want.most_steps)
         return True

@@ -13,6 +13,7 @@ from preflight.source.logs.consoles import of_nodes
 from preflight.source.logs.devices import by_device
 from preflight.source.logs.named_processes import named_processes
 from preflight.source.logs.naming import label
+from preflight.source.logs.owners import owned
 from preflight.source.logs.reduced import ROWS, Reduced
 from preflight.source.logs.residue import mined
 from preflight.source.logs.years import same_year
@@ -25,6 +26,7 @@ _SRUN = "srun: error:"
 
 def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
     """Return the reading of all files, in their order."""
+    parts = owned(parts)
     parts = of_nodes([named_processes(part) for part in same_year(parts)])
     parts = _of_the_run(_agents_of_steps(parts))
     ranks = {**_ranks_of_members(parts), **_ranks_of_folders(parts)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from preflight.source.logs.learnt import LEARNT
 from preflight.source.logs.prefixes import Head, LineStyle, head_of
 from preflight.source.logs.times import Stamp, iso_at
 from preflight.vocabulary.log import Who
@@ -36,6 +37,7 @@ class KnownHeads:
     def __init__(self, style: LineStyle = "") -> None:
         """Know none."""
         self._style = style
+        self._learns_bare = not style.startswith(LEARNT)
         self._known: dict[str, list[_KnownHead]] = {}
         self._bare: dict[str, Head] = {}
 
@@ -60,7 +62,7 @@ class KnownHeads:
         stamp = head.stamp
         if stamp is not None and head.inner is None and stamp.form == "iso" and not stamp.zoned:
             self._learn(text, head, stamp)
-        elif stamp is None and head.who == _NOBODY and not head.level and _WORD.match(text[:12]):
+        elif self._learns_bare and stamp is None and head.who == _NOBODY and not head.level and _WORD.match(text[:12]):
             if len(self._bare) > _MOST_KNOWN:
                 self._bare.clear()
             self._bare[text[:12]] = head

@@ -14,12 +14,13 @@ from preflight.source.logs.begun_again import BegunAgain
 from preflight.source.logs.blocks import Opened
 from preflight.source.logs.naming import Named
 from preflight.source.logs.opening import Source, packing_of
+from preflight.source.logs.owners import owner_of
 from preflight.source.logs.reduced import Reduced
 from preflight.source.logs.reducing import Reducer
 from preflight.source.logs.rules import Rules
 from preflight.source.logs.speakers import last_said
-from preflight.source.logs.styles import is_text, speaks_of_itself, style_of
-from preflight.vocabulary.log import LogFile
+from preflight.source.logs.styles import is_text, layout_of, speaks_of_itself, style_of
+from preflight.vocabulary.log import LogFile, Who
 
 LARGEST_DUMP = 1 << 30
 _SAMPLE = 1 << 16
@@ -127,10 +128,12 @@ def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes, begin: int =
     head = opened.text_of(head)
     style = style_of(head)
     own = speaks_of_itself(head, style)
-    layout = style or ("lines" if own and not wanted.named.layout else wanted.named.layout)
+    layout = layout_of(style) or ("lines" if own and not wanted.named.layout else wanted.named.layout)
     file = as_file(wanted, "text", layout=layout)
     if own and wanted.named.layout == "srun-files":  # what counts up are not ranks: each of them speaks for several
-        file = msgspec.structs.replace(file, who=msgspec.structs.replace(file.who, rank=None), layout=style or "lines")
+        file = msgspec.structs.replace(
+            file, who=msgspec.structs.replace(file.who, rank=None), layout=layout_of(style) or "lines"
+        )
     reducer = Reducer(rules, file, style, wanted.most_steps, labelled=own)
     reducer.clock.near(head)
     size = lines = 0
@@ -146,6 +149,7 @@ def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes, begin: int =
             last_text = last_said(block, style)
     result = reducer.done()
     result.job = wanted.named.job
+    result.owner = owner_of(head, style) if not begin and file.who == Who() else None
     result.file = msgspec.structs.replace(
         file,
         size=size,

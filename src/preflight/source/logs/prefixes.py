@@ -8,16 +8,19 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
+from preflight.source.logs.learnt import LEARNT, pattern
 from preflight.source.logs.times import Stamp, stamp_at
 from preflight.vocabulary.log import Who
 
-LineStyle = Literal["", "srun", "hosts", "workers", "numbered", "tags", "pods", "places"]
+LineStyle = Literal["", "srun", "hosts", "workers", "numbered", "tags", "pods", "places", "labelled"] | str
 """What ``3: `` or ``name: `` at the beginning of a line is in this file: nothing in particular, srun's label, a host.
 
 ``workers``: ``[worker 3]`` is a rank, as all of them are there and none is named otherwise.
 ``numbered``: ``Process 3:``, ``worker[3]`` and the like before nearly every line are ranks, as all of them are there.
 ``tags``: the rank and a tab, as GNU parallel puts what it started a process with before its lines.
 ``pods``: the names of a pod and of its container, as stern prints them.
+``labelled``: the lines of several ranks begin with labels of a known form that others seldom use.
+``learnt:...``: what was learnt from the lines themselves (``learnt.py``).
 """
 
 FARTHEST = 400
@@ -34,6 +37,7 @@ _TOKENS = re.compile(
             r"\[(?i:rank)[ :_=-]{0,2}(?P<rank>\d{1,7})(?:/\d+)?\]:?",
             r"\((?i:rank)[ :_=]{0,2}(?P<rank_round>\d{1,7})(?:/\d+)?\):?",
             r"(?i:rank)[ _#]?(?P<rank_bare>\d{1,7})(?:/\d+)?\s?(?:[:|\]>](?!\d)|\s-\s)",
+            r"[\[(](?i:proc(?:ess)?|rank)[ :_=#]{0,2}(?P<rank_of>\d{1,7})(?: of |/)\d{1,7}[\])]:?",
             # Open MPI names the job by its number, from its fifth series on also by the session that started it
             r"\[(?:prte[\w.-]{0,100}@)?\d+,(?P<rank_mpi>\d{1,7})\]"
             r"(?:\[(?:unknown:unknown|(?P<node_mpi>[\w.-]{1,100}):(?P<pid_mpi>\d{1,10}))\])?<std(?:out|err|diag)>:?",
@@ -114,6 +118,7 @@ _GLOBAL = (
     "rank",
     "rank_round",
     "rank_bare",
+    "rank_of",
     "rank_mpi",
     "rank_horovod",
     "rank_xla",
@@ -172,7 +177,19 @@ class _Taken:
 def head_of(text: str, style: LineStyle = "") -> Head:
     """Take the prefixes off a line from which ``plain`` took the colours."""
     taken = _Taken()
-    place = _labelled(text, style, taken)
+    place = _tokens(text, _labelled(text, style, taken), taken, style)
+    if style.startswith(LEARNT) and (learnt := _learnt(text, style, taken)) > place:
+        place = _tokens(text, learnt, taken, style)
+    if taken.rank is None and "[rank" in text:
+        label = _OF_TORCH.search(text, place, _FARTHEST_OF_TORCH)
+        if label is not None:
+            taken.rank, place = int(label[1]), label.end()
+    between = _BETWEEN.match(text, place) if place else None
+    return taken.head(min(between.end(), len(text)) if between else place)
+
+
+def _tokens(text: str, place: int, taken: _Taken, style: LineStyle) -> int:
+    """Take off the prefixes that stand at a place, one after the other; return where they end."""
     stop = min(len(text), FARTHEST)
     for _ in range(_MOST):
         between = _BETWEEN.match(text, place)
@@ -183,12 +200,21 @@ def head_of(text: str, style: LineStyle = "") -> Head:
         if not end:
             break
         place = end
-    if taken.rank is None and "[rank" in text:
-        label = _OF_TORCH.search(text, place, _FARTHEST_OF_TORCH)
-        if label is not None:
-            taken.rank, place = int(label[1]), label.end()
-    between = _BETWEEN.match(text, place) if place else None
-    return taken.head(min(between.end(), len(text)) if between else place)
+    return place
+
+
+def _learnt(text: str, style: LineStyle, taken: _Taken) -> int:
+    """Take off a label whose form was learnt from the file; return where it ends, 0 where the line bears none."""
+    match = pattern(style).match(text)
+    if match is None:
+        return 0
+    found = match.groupdict()
+    if found.get("rank") is not None and taken.rank is None:
+        taken.rank = int(found["rank"])
+    if found.get("local") is not None and taken.local is None:
+        taken.local = int(found["local"])
+    taken.node = found.get("node") or taken.node
+    return match.end()
 
 
 def _labelled(text: str, style: LineStyle, taken: _Taken) -> int:

@@ -49,6 +49,7 @@ class Reduced(msgspec.Struct, omit_defaults=True, kw_only=True):
     events: list[NodeEvent] = []
     environments: list[Environment] = []
     spoke: list[Spoke] = []
+    owner: Who | None = None
     unknown: list[Unknown] = []
     processes: list[Process] = []
     world_sizes: dict[int, int] = {}

@@ -9,6 +9,7 @@ import msgspec
 
 from preflight.source.logs.blocks import Block
 from preflight.source.logs.clock import Clock
+from preflight.source.logs.learnt import LEARNT
 from preflight.source.logs.pages import decoded, merged
 from preflight.source.logs.prefixes import LineStyle, head_of, plain
 from preflight.source.logs.wrapped import unwrapped
@@ -21,12 +22,12 @@ _OTHER = re.compile(
 _WORKER = re.compile(rb"\n\((?:[A-Za-z_]\w{0,40}[ _])?(?:TP|rank=)\d")
 """Apart from the others: a search for one fixed beginning is many times faster than one for either of two."""
 _WRAPPED = re.compile(
-    rb'(?m)^(?:\{"|(?:time|timestamp|ts|t|level|lvl|severity)=)(?=[^\n]{0,200}?[ "](?:global_)?rank(?:": ?|=)\d)'
+    rb'(?m)^(?:\{"|(?:time|timestamp|ts|t|level|lvl|severity)=)(?=[^\n]{0,300}?(?i:rank|index|idx)(?:": ?"?|=)\d)'
 )
 """What a logger wrapped in JSON, or in pairs of names and values, with the rank among them."""
 _PIPED = re.compile(rb"\n[A-Za-z][\w.-]{0,60}[-_]\d{1,7} +\| ")
 """The name of a container with its number, as docker compose puts it before each line."""
-_ON_EVERY_LINE = ("tags", "pods", "places", "numbered")
+_ON_EVERY_LINE = ("tags", "pods", "places", "numbered", "labelled")
 """The styles of files in which every line bears a label."""
 _END_OF_LINE = re.compile(rb"\n")
 _LATEST = 80
@@ -141,7 +142,7 @@ class Speakers:
             labels += [match.start() + 1 for match in _WORKER.finditer(block.data, start, stop)]
             labels += _piped(block.data, start, stop)
             labels += [match.start() for match in _WRAPPED.finditer(block.data, start, stop)]
-            if self._style in _ON_EVERY_LINE:
+            if self._style in _ON_EVERY_LINE or self._style.startswith(LEARNT):
                 labels += [start, *(match.end() for match in _END_OF_LINE.finditer(block.data, start, stop - 1))]
             for label in sorted(labels):
                 begin = block.data.rfind(b"\n", max(label - _LATEST, 0), label) + 1

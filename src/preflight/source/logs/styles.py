@@ -5,7 +5,9 @@ from __future__ import annotations
 import codecs
 import itertools
 import re
+from collections.abc import Sequence
 
+from preflight.source.logs.learnt import LEARNT, MOST_LINES, learn, of_two, of_writers
 from preflight.source.logs.pages import decoded
 from preflight.source.logs.prefixes import NUMBERED, PLACE, POD, TAG, LineStyle, head_of, plain
 from preflight.vocabulary.log import Who
@@ -36,14 +38,13 @@ _OF_SEVERAL = re.compile(
 """What is said where a program runs as several ranks."""
 _SAYS_RANK = re.compile(r"(?<![\w-])(?:global )?[Rr]ank[ _:=]{0,2}(\d{1,7})(?![\d.])")
 _TRIED = 8
+_FIRST = 24
 _FARTHEST = 80
 _MOST_TRIES = 50
 _MOST_LINES = 160
 _SHARE = 0.8
 _SOME = 0.3
 _FEWEST = 4
-_SELDOM = 0.2
-"""Of the changes between writers so many at least are none that a counter makes."""
 _MOST_CONTAINERS = 3
 """The pods of a job have the same ones; where more words stand behind names that are like those of pods, they are words."""
 _INNER = bytes(range(0x80, 0xC0))
@@ -75,13 +76,24 @@ def style_of(sample: bytes) -> LineStyle:
         return "hosts"
     if _bear(lines, TAG):
         return "tags"
-    if _bear(lines, PLACE) and _of_writers([int(match[1]) for line in lines if (match := PLACE.match(line))]):
+    if _bear(lines, PLACE) and of_writers([int(match[1]) for line in lines if (match := PLACE.match(line))]):
         return "places"
     if _bear(lines, POD) and len({match[2] for line in lines if (match := POD.match(line))}) <= _MOST_CONTAINERS:
         return "pods"
     if _numbered(lines):
         return "numbered"
-    return "workers" if _workers_are_ranks(sample) else ""
+    return "workers" if _workers_are_ranks(sample) else _learnt(sample, lines)
+
+
+def _learnt(sample: bytes, lines: list[str]) -> LineStyle:
+    """Return what the lines themselves tell of the label that they bear, where they are those of several ranks and bear no known one."""
+    if not any(_OF_SEVERAL.search(line) for line in lines):
+        return ""
+    known = sum(head_of(line).who != Who() for line in lines[:_FIRST])
+    if _SOME * min(len(lines), _FIRST) <= known:
+        return "labelled" if not speaks_of_itself(sample, "") and _ranks_speak(lines[:_FIRST]) else ""
+    whole = [line for line in plain(decoded(sample)).split("\n")[:MOST_LINES] if line.strip()]
+    return learn(whole)
 
 
 def _numbered(lines: list[str]) -> bool:
@@ -113,17 +125,7 @@ def _numbered(lines: list[str]) -> bool:
         return False
     often = min((labels.count(one) for one in set(labels)), default=0)
     same = len(told) > 1 and all(one == other for one, other in told) and set(labels) == set(range(max(labels) + 1))
-    return often > 1 and (same or _of_writers(labels) or _of_two(labels))
-
-
-def _of_two(labels: list[int]) -> bool:
-    """Whether two writers speak in turn, each as long as it likes; a loop within another one gives each the same number of lines."""
-    if set(labels) != {0, 1}:
-        return False
-    turns = [len(list(turn)) for _, turn in itertools.groupby(labels)][
-        1:-1
-    ]  # the last one is cut off, the first may be longer
-    return len(set(turns)) > 1
+    return often > 1 and (same or of_writers(labels) or of_two(labels))
 
 
 def _bear(lines: list[str], label: re.Pattern[str]) -> bool:
@@ -147,19 +149,6 @@ def _nearly_all(lines: list[str], label: re.Pattern[str]) -> list[str]:
     return found
 
 
-def _of_writers(labels: list[int]) -> bool:
-    """Whether numbers before lines are those of writers: all from nought, now and then before several lines, in no order.
-
-    Counters go up by one and begin again at nought, those within others too (epochs of folds): of three or more writers who
-    speak when they like, at least every fifth change is another one. Of two nothing tells them from a counter.
-    """
-    steps = list(itertools.pairwise(labels))
-    changes = [(before, after) for before, after in steps if before != after]
-    others = sum(after not in (0, before + 1) for before, after in changes)
-    everyone = set(labels) == set(range(max(labels) + 1))
-    return everyone and len(changes) < len(steps) and others >= _SELDOM * len(changes) > 0
-
-
 def _workers_are_ranks(sample: bytes) -> bool:
     """Whether numbered workers are the ranks: all from nought are there, and no line names a rank by another word."""
     if b"rker" not in sample and b"rainer" not in sample and b"RKER" not in sample and b"RAINER" not in sample:
@@ -168,6 +157,16 @@ def _workers_are_ranks(sample: bytes) -> bool:
     if len(numbers) < 2 or max(numbers) != len(numbers) - 1:
         return False
     return _RANKED.search(sample) is None
+
+
+def _ranks_speak(lines: Sequence[str]) -> bool:
+    """Return whether several ranks say in labels of a known form who they are."""
+    return len({who.rank for line in lines if (who := head_of(line).who).rank is not None}) > 1
+
+
+def layout_of(style: LineStyle) -> str:
+    """Return the layout of a file with this style; what was learnt of one is its own, and its lines tell who speaks."""
+    return "lines" if style.startswith(LEARNT) else style
 
 
 def speaks_of_itself(sample: bytes, style: LineStyle) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,11 +14,21 @@ from preflight.source.logs.prefixes import plain
 _WRAPPED = re.compile(
     r'^\{"(?:log|message|msg|time|timestamp|ts|level|stream|severity|asctime|@timestamp|text|event|rank|MESSAGE|_+[A-Z][A-Z_]*|(?:SYSLOG|CODE)_[A-Z_]+|PRIORITY)":'
 )
+_OBJECT = re.compile(r'^\{"[@\w./-]{1,60}": ?[\["{\w-]')
+"""Any other object, which is a line of a logger where it says something, and when or how loud."""
+_STRUCTURED = re.compile(r"^(\S{8,40}) \[([a-z]{4,8}) *\] (.*?) +((?:[A-Za-z_][\w.]*=\S+ *)+)$")
+"""As structlog prints to a console: when, how loud, what, and the pairs that the logger is bound to."""
 _PAIRED = re.compile(r"(?:time|timestamp|ts|t|level|lvl|severity)=\S")
 _PAIR = re.compile(r'(?:^|(?<= ))([A-Za-z_@][\w.@-]{0,40})=("(?:[^"\\]|\\.)*"|[^\s"]\S*)')
 _DIGITS = 9
 _SAID = ("message", "msg")
 _RANK = ("rank", "global_rank")
+_RANK_NAME = re.compile(
+    r"(?:(?:global|world|dist|distributed|torch|ddp|dp|data_parallel|process|proc|worker|trainer|replica|mpi)_?)?rank"
+    r"|(?:process|proc|worker|trainer|replica|task)_?(?:index|idx)"
+)
+"""What loggers of processes call the rank, whatever stands before the last point of the name."""
+_NODE_RANK = ("node_rank", "group_rank", "machine_rank", "node_index", "node_id")
 _OF_A_PROCESS = ("local_rank", "world_size", "node", "nodename", "node_name", "hostname", "host", "pid")
 """Beside one of these a rank is that of the writer wherever it stands; behind the message alone it may be that of what is told
 of: a hit of a search, a low-rank adapter."""
@@ -26,11 +37,38 @@ _LABEL = re.compile(
 )
 """A rank, a place, a task or a container, as launchers put them before each line."""
 _LATEST = 100
-_MESSAGE = ("log", "message", "msg", "text", "event", "MESSAGE")
+_MESSAGE = (
+    "log",
+    "message",
+    "msg",
+    "text",
+    "event",
+    "MESSAGE",
+    "body",
+    "Body",
+    "textPayload",
+    "short_message",
+    "@message",
+)
 _RAISED = ("exc", "exc_info", "exception", "traceback", "stack_trace", "stack_info", "error.stack_trace")
 """Where loggers put the traceback of an exception."""
-_WHEN = ("time", "timestamp", "ts", "t", "@timestamp", "asctime")
-_NODE = ("node", "nodeName", "node_name", "nodename", "hostname", "host", "_HOSTNAME")
+_WHEN = ("time", "timestamp", "ts", "t", "@timestamp", "asctime", "Timestamp", "datetime", "created")
+_LEVEL = ("level", "severity", "levelname", "lvl", "log.level", "SeverityText", "loglevel", "severity_text")
+_NODE = (
+    "node",
+    "nodeName",
+    "node_name",
+    "nodename",
+    "hostname",
+    "host",
+    "_HOSTNAME",
+    "host_name",
+    "host.name",
+    "machine",
+)
+_PARTS_OF_SECONDS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+"""A time that is larger than the first counts so many parts of a second."""
+_RAISES = "Traceback (most recent call last)"
 _JOURNAL_TIME = ("_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP")
 """Millionths of seconds, as letters."""
 _JOURNAL_PID = "_PID"
@@ -51,6 +89,9 @@ class _Names(NamedTuple):
         message: What was said.
         when: The time.
         raised: A traceback.
+        level: How loud it was said; empty where no field has such a name.
+        rank: The rank, by its usual name; empty where no field has it.
+        ranks: Other fields that may mean the rank.
         machine: Some field names the node or the place on it.
         numbers: Fields of a line of a step that may be its numbers; none where no field is that of a step.
     """
@@ -58,6 +99,9 @@ class _Names(NamedTuple):
     message: tuple[str, ...]
     when: tuple[str, ...]
     raised: tuple[str, ...]
+    level: str
+    rank: str
+    ranks: tuple[str, ...]
     machine: bool
     numbers: tuple[str, ...]
 
@@ -70,7 +114,10 @@ def _names_of(fields: tuple[str, ...]) -> _Names:
         tuple(key for key in _MESSAGE if key in there),
         tuple(key for key in _WHEN if key in there),
         tuple(key for key in _RAISED if key in there),
-        not there.isdisjoint((*_NODE, "local_rank")),
+        next((key for key in _LEVEL if key in there), ""),
+        next((key for key in _RANK if key in there), ""),
+        tuple(key for key in fields if _means_rank(key)),
+        not there.isdisjoint((*_NODE, *_NODE_RANK, "local_rank")),
         () if _STEPS.isdisjoint(there) else tuple(key for key in fields if key not in _NO_VALUES),
     )
 
@@ -90,18 +137,19 @@ def unwrapped(text: str) -> str:
     message = _first(found, names.message, str)
     if message is None:
         return text
-    when = _first(found, names.when, (str, int, float))
-    rank = found.get(_RANK[0], found.get(_RANK[1]))
-    level = found.get("level", found.get("severity", found.get("levelname")))
+    nested = dict in map(type, found.values())
+    rank = _rank_of(found, names, nested)
+    level = found[names.level] if names.level else None
     raised = [found[key] for key in names.raised if isinstance(found[key], str) and found[key].strip()]
+    if not raised:
+        raised = [one for one in found.values() if isinstance(one, str) and _RAISES in one and one != message]
     if raised:  # its breaks as letters, as a traceback stands in one line
         message = message.rstrip() + " " + raised[0].rstrip().replace("\n", "\\n")
-    nested = dict in map(type, found.values())
     within = _event_within(found) if nested else {}
     parts = [
-        "" if when is None else str(when),
+        _when(_first(found, names.when, (str, int, float))),
         _machine(found, within) if nested or names.machine else "",
-        f"[rank{rank}]:" if _counts(rank) else "",
+        f"[rank{rank}]:" if rank is not None else "",
         level.upper() if isinstance(level, str) else "",
         plain(message.rstrip("\r\n")).replace("\n", " "),
         msgspec.json.encode(within).decode() if within else "",
@@ -118,6 +166,47 @@ def _first(found: dict[str, Any], names: tuple[str, ...], kind: type | tuple[typ
     return None
 
 
+def _when(when: str | float | None) -> str:
+    """Return when a line was written: seconds also where they are counted in thousandths, millionths or billionths."""
+    if isinstance(when, (int, float)) and not isinstance(when, bool):
+        per = next((parts for least, parts in _PARTS_OF_SECONDS if when > least), 1.0)
+        return f"{when / per:.6f}" if per != 1.0 else str(when)
+    return "" if when is None else str(when)
+
+
+def _rank_of(found: dict[str, Any], names: _Names, nested: bool) -> int | None:
+    """Return the rank that the fields of a line name: by its usual name, or else by the only other one that means it."""
+    if names.rank:
+        return _number(found[names.rank])
+    if not nested:
+        told = {_number(found[key]) for key in names.ranks}
+    else:
+        told = {_number(value) for key, value in _leaves(found) if _means_rank(key)}
+    told.discard(None)
+    return told.pop() if len(told) == 1 else None
+
+
+def _means_rank(name: str) -> bool:
+    """Return whether a field is called by one of the names that loggers of processes give the rank."""
+    return _RANK_NAME.fullmatch(name.rpartition(".")[2].replace("-", "_").lower()) is not None
+
+
+def _leaves(found: dict[str, Any], depth: int = 3) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a line and those within them."""
+    for key, value in found.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, depth - 1) if depth else ()
+        else:
+            yield key, value
+
+
+def _number(value: object) -> int | None:
+    """Return the number of a process, which some write as letters."""
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _DIGITS:
+        return int(value)
+    return value if isinstance(value, int) and _counts(value) else None
+
+
 def _fields(text: str) -> dict[str, Any]:
     """Return the fields of a line in JSON, or of one in the form ``level=info rank=3 msg="..."``; empty for any other line."""
     if text[:2] == '{"' and _WRAPPED.match(text):
@@ -126,6 +215,11 @@ def _fields(text: str) -> dict[str, Any]:
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return {}
         return found
+    if text[:2] == '{"' and _OBJECT.match(text):
+        return _of_logger(text)
+    if (structured := _STRUCTURED.match(text)) is not None:
+        bound = {key: _value(value) for key, value in _PAIR.findall(structured[4])}
+        return {"time": structured[1], "level": structured[2], "message": structured[3], **bound}
     if text[:1] not in "lst" or not _PAIRED.match(text):  # with what the names begin: most lines are told so
         return {}
     pairs: dict[str, Any] = {key: _value(value) for key, value in _PAIR.findall(text)}
@@ -136,6 +230,16 @@ def _fields(text: str) -> dict[str, Any]:
         said = min(order.index(key) for key in _SAID if key in pairs)
         pairs = {key: value for at, (key, value) in enumerate(pairs.items()) if at < said or key not in _RANK}
     return pairs
+
+
+def _of_logger(text: str) -> dict[str, Any]:
+    """Return the fields of an object that a logger wrote: it says something, and when or how loud; empty for any other one."""
+    try:
+        found: dict[str, Any] = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+    said = any(isinstance(found.get(key), str) for key in _MESSAGE)
+    return found if said and any(key in found for key in (*_WHEN, *_LEVEL)) else {}
 
 
 def _of_journal(found: dict[str, Any]) -> dict[str, Any]:
@@ -191,10 +295,21 @@ def _event_within(found: dict[str, Any], depth: int = _WITHIN) -> dict[str, Any]
 def _machine(*told: dict[str, Any]) -> str:
     """Return the node and the place on it that a line's fields name as labels; what the event that it hands on names counts first."""
     fields = {key: value for one in told for key, value in one.items()}
+    leaves = dict(_leaves(fields))
     name = next(
-        (fields[key] for key in _NODE if isinstance(fields.get(key), str) and _HOST.fullmatch(fields[key])), None
+        (
+            value
+            for key in _NODE
+            if isinstance(value := fields.get(key, leaves.get(key)), str) and _HOST.fullmatch(value)
+        ),
+        None,
     )
-    place = fields.get("local_rank")
+    if (
+        name is None
+        and (number := next((leaves[key] for key in _NODE_RANK if _counts(leaves.get(key))), None)) is not None
+    ):
+        name = f"node{number}"
+    place = leaves.get("local_rank")
     labels = (f"[node {name}]" if name is not None else "", f"[local_rank {place}]" if _counts(place) else "")
     return " ".join(label for label in labels if label)
 

@@ -1,0 +1,325 @@
+"""Learns from the lines of a file in which of their fields the one who wrote them stands, where no known label tells it.
+
+A loggers's format is anybody's own, but what it puts before each line has the same shape in all of them: but for the digits, the
+level and the name of the host.
+So the numbers that stand behind the same shape are looked at together.
+They are those of writers where all from nought are there, come in no order, and several of them say the same things; a counter
+goes up, a loop comes in order, and what only one of them ever says is no sign of several processes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+LEARNT = "learnt:"
+"""What the style of a file begins with whose label was learnt; the expression that finds the label stands behind it."""
+MOST_LINES = 400
+_LOOKED_AT_FIRST = 48
+_FARTHEST = 110
+"""A number that stands later than this in its line is a part of what it says."""
+_MOST_NUMBERS = 10
+_FEWEST = 8
+_SHARE = 0.3
+_MOST_WRITERS = 1024
+_TEMPLATE = 40
+_TAIL = 8
+_MOST_BEGINNINGS = 3
+_SELDOM = 0.2
+"""Of the changes between writers so many at least are none that a counter makes."""
+_PART = re.compile(
+    r"(?P<level>\b(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|SEVERE|trace|debug|info|notice|warn(?:ing)?|error|critical)\b"
+    r"|(?<![\w.])[IWEF](?=\d{4} ))|(?P<noon>\b[AP]M\b)"
+    r"|(?P<month>\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b)|(?P<digits>\d+)|(?P<blanks>[ \t]+)|(?P<rest>.)",
+    re.DOTALL,
+)
+_AS = {
+    "level": ("L", r"[A-Za-z]{1,8}"),
+    "noon": ("N", r"[AP]M"),
+    "month": ("M", r"[A-Z][a-z]{2}"),
+    "digits": ("0", r"\d+"),
+    "blanks": (" ", r"[ \t]+"),
+}
+_BEHIND = re.compile(
+    r"\s+(?!\s|[A-Z]{4,8}\b)|[│╭╰❱]|\[rank\d+\]:|Traceback \(|[\w.]*(?:Error|Exception|Interrupt)\b|[{}=*#-]*$|\{\""
+)
+"""A line of a traceback, of a frame around one, or of a table, before which no logger stands."""
+_NUMBER = re.compile(r"(?<!\d)(?<!\d[.,/-])\d{1,4}(?!\d)(?![.:,-]\d)(?!/\d+/)")
+_WORD = re.compile(r"([A-Za-z]+)[^A-Za-z0-9]{0,3}$")
+_NAME = re.compile(r"(?<![\w.-])[A-Za-z](?:[\w.-]*[\w])?")
+_DIGIT = re.compile(r"\d")
+_SOURCE = re.compile(r"\.(?:py|cpp|cc|cu|h|c|rs|go)$")
+_NO_WRITERS = frozenset(
+    "epoch epochs step steps iter iters iteration batch microbatch minibatch micro layer layers block expert experts env envs episode"
+    " sample shard fold bucket chunk seq sequence stage attempt try retry retries line head token part split stream thread phase round"
+    " trial seed version v port level request req task job run pid tid errno code status size world of nodes gpus loss lr dataset file"
+    " channel ring tree peer dim index row column col page frame question turn rollout actor agent client".split()
+)
+"""What programs count that is no process of theirs."""
+_NODES = frozenset(("node", "host", "machine", "server"))
+
+
+class _Seen(NamedTuple):
+    """A number behind some shape.
+
+    Attributes:
+        line: The place of its line.
+        value: The number.
+        start: Where it begins in its line.
+        rest: The shape of what stands behind it.
+    """
+
+    line: int
+    value: int
+    start: int
+    rest: str
+
+
+def learn(lines: Sequence[str]) -> str:
+    """Return the style of a file by its first lines: ``LEARNT`` and an expression; empty where nothing tells writers apart.
+
+    Args:
+        lines: Lines without colours; the groups ``rank``, ``local`` and ``node`` of the expression are who wrote a line.
+    """
+    lines = [line for line in lines if not _BEHIND.match(line)]
+    some = lines[:_LOOKED_AT_FIRST]
+    if not any(_may_be_writers(seen) for seen in _numbers(some).values()) and not _names(some):
+        return ""
+    return _of_numbers(lines) or _of_names(lines)
+
+
+@lru_cache(maxsize=64)
+def pattern(style: str) -> re.Pattern[str]:
+    """Return the expression of a learnt style."""
+    return re.compile(style.removeprefix(LEARNT))
+
+
+def of_writers(labels: Sequence[int]) -> bool:
+    """Whether numbers before lines are those of writers: all from nought, now and then before several lines, in no order.
+
+    Counters go up by one and begin again at nought, those within others too (epochs of folds): of three or more writers who
+    speak when they like, at least every fifth change is another one. Of two nothing tells them from a counter.
+    """
+    return any(before == after for before, after in itertools.pairwise(labels)) and _in_no_order(labels)
+
+
+def _in_no_order(labels: Sequence[int]) -> bool:
+    changes = [(before, after) for before, after in itertools.pairwise(labels) if before != after]
+    others = sum(after not in (0, before + 1) for before, after in changes)
+    return set(labels) == set(range(max(labels) + 1)) and others >= _SELDOM * len(changes) > 0
+
+
+def of_two(labels: Sequence[int]) -> bool:
+    """Whether two writers speak in turn, each as long as it likes; a loop within another one gives each the same number of lines."""
+    if set(labels) != {0, 1}:
+        return False
+    # The last turn is cut off, and the first one may be longer.
+    turns = [len(list(turn)) for _, turn in itertools.groupby(labels)][1:-1]
+    return len(set(turns)) > 1
+
+
+def _numbers(lines: Sequence[str]) -> dict[str, list[_Seen]]:
+    """Return the numbers near the beginnings of lines by the shape of what stands before them, and of what follows at once."""
+    found: dict[str, list[_Seen]] = defaultdict(list)
+    for place, line in enumerate(lines):
+        for number in itertools.islice(_NUMBER.finditer(line, 0, _FARTHEST), _MOST_NUMBERS):
+            start, end = number.span()
+            key = f"{_shape(line[:start])}\0{_shape(line[end : end + 1])}"
+            found[key].append(_Seen(place, int(number[0]), start, _shape(line[end : end + _TEMPLATE])))
+    return found
+
+
+def _shape(text: str) -> str:
+    return "".join(
+        _AS[kind][0] if (kind := match.lastgroup or "") in _AS else match[0] for match in _PART.finditer(text)
+    )
+
+
+def _may_be_writers(seen: Sequence[_Seen]) -> bool:
+    values = {one.value for one in seen}
+    first, size = min(values, default=0), len(values)
+    # The file of a node holds the ranks of that node: as many as the others have before it.
+    return len(seen) >= _FEWEST and 1 < size <= len(seen) // 2 and max(values) - first < size and not first % size
+
+
+def _are_writers(seen: Sequence[_Seen], lines: Sequence[str]) -> bool:
+    """Whether the numbers behind one shape are those of writers."""
+    first = min(one.value for one in seen)
+    labels = [one.value - first for one in seen]
+    if len(seen) < max(_FEWEST, _SHARE * len(lines)) or max(labels) >= min(_MOST_WRITERS, len(labels) // 2):
+        return False
+    word = _WORD.search(lines[seen[0].line][: seen[0].start])
+    if word is not None and word[1].lower() in _NO_WRITERS:
+        return False
+    return (_in_no_order(labels) or of_two(labels)) and _say_the_same((one.value, one.rest) for one in seen)
+
+
+def _say_the_same(said: Iterator[tuple[object, str]]) -> bool:
+    """Whether two things at least are said by several of them, and so it is with half of all that was said more than once."""
+    who: dict[str, set[object]] = defaultdict(set)
+    often: dict[str, int] = defaultdict(int)
+    for writer, rest in said:
+        who[rest].add(writer)
+        often[rest] += 1
+    again = [rest for rest, count in often.items() if count > 1]
+    shared = sum(len(who[rest]) > 1 for rest in again)
+    return shared > 1 and 2 * shared >= len(again)
+
+
+def _of_numbers(lines: Sequence[str]) -> str:
+    """Return the style where a number tells the writers apart."""
+    good = sorted(
+        (seen for seen in _numbers(lines).values() if _may_be_writers(seen) and _are_writers(seen, lines)),
+        key=lambda seen: (min(one.value for one in seen) > 0, seen[0].start, -len(seen)),
+    )
+    if not good:
+        return ""
+    first = good[0]
+    behind = next((seen for seen in good[1:] if _divides(first, seen)), None)
+    if behind is not None:  # what stands before tells the machine, and the number behind it a place on it
+        name = _token_at(lines[behind[0].line], first[0].start)
+        return _style(lines[behind[0].line], behind[0], "local", name)
+    word = _WORD.search(lines[first[0].line][: first[0].start])
+    if word is not None and word[1].lower() in _NODES:
+        return _style(lines[first[0].line], first[0], "", _token_at(lines[first[0].line], first[0].start))
+    host = _host_before(first, lines)
+    if host is None:
+        return _style(lines[first[0].line], first[0], "rank", None, _other_beginnings(first, lines))
+    return _style(lines[first[0].line], first[0], "local" if _overlap(first, lines, host) else "rank", host)
+
+
+def _divides(first: Sequence[_Seen], other: Sequence[_Seen]) -> bool:
+    """Whether writers with one number bear several of the other."""
+    by_line = {one.line: one.value for one in first}
+    inner: dict[int, set[int]] = defaultdict(set)
+    for one in other:
+        if one.line in by_line:
+            inner[by_line[one.line]].add(one.value)
+    return other[0].start > first[0].start and any(len(values) > 1 for values in inner.values())
+
+
+def _token_at(line: str, place: int) -> tuple[int, int]:
+    """Return where the name begins and ends that holds a character; the digits alone where it is a number."""
+    name = next((one for one in _NAME.finditer(line) if one.start() <= place < one.end()), None)
+    if name is not None:
+        return name.span()
+    number = _DIGIT.match(line, place)
+    return (place, re.compile(r"\d+").match(line, place).end()) if number else (place, place)  # type: ignore[union-attr]
+
+
+def _host_before(seen: Sequence[_Seen], lines: Sequence[str]) -> tuple[int, int] | None:
+    """Return where in the first of these lines the name of a machine stands before the number, where several ones do there."""
+    line, start = lines[seen[0].line], seen[0].start
+    names = [one.span() for one in _NAME.finditer(line, 0, start) if one.end() < start]
+    for place, (begin, end) in enumerate(names):
+        found: list[str] = []
+        for one in seen:
+            other = [name[0] for name in _NAME.finditer(lines[one.line], 0, one.start) if name.end() < one.start]
+            if len(other) == len(names):
+                found.append(other[place])
+        if _may_be_hosts(found):
+            return begin, end
+    return None
+
+
+def _may_be_hosts(found: Sequence[str]) -> bool:
+    told = set(found)
+    fit = all(_DIGIT.search(name) and not _SOURCE.search(name) for name in told)
+    return 1 < len(told) <= len(found) // 3 and fit and len({_shape(name) for name in told}) == 1
+
+
+def _overlap(seen: Sequence[_Seen], lines: Sequence[str], host: tuple[int, int]) -> bool:
+    """Whether machines have the same numbers: then they are places on them."""
+    expression = pattern(_style(lines[seen[0].line], seen[0], "local", host))
+    values: dict[str, set[str]] = defaultdict(set)
+    for one in seen:
+        if (match := expression.match(lines[one.line])) is not None:
+            values[match["node"]].add(match["local"])
+    return any(one & other for one, other in itertools.combinations(values.values(), 2))
+
+
+def _other_beginnings(seen: Sequence[_Seen], lines: Sequence[str]) -> list[str]:
+    """Return the beginnings of lines in which the same words stand before the number, and other ones before these.
+
+    A logger that tells a time only once leaves it blank where it is the same.
+    """
+    line, start = lines[seen[0].line], seen[0].start
+    tail = _shape(line[:start])[-_TAIL:]
+    if not any(letter.isalpha() for letter in tail):
+        return []
+    told = {one.value for one in seen}
+    own = _shape(line[:start])
+    found: dict[str, str] = {}
+    for key, others in _numbers(lines).items():
+        before = key.partition("\0")[0]
+        if before != own and before.endswith(tail) and len(others) > 1 and {one.value for one in others} <= told:
+            found.setdefault(before, lines[others[0].line][: others[0].start])
+    return list(found.values())[:_MOST_BEGINNINGS]
+
+
+def _style(line: str, seen: _Seen | None, kind: str, name: tuple[int, int] | None, others: Sequence[str] = ()) -> str:
+    """Return the expression for labels of the shape of one: up to and with the number, or the name where there is none."""
+    stop = seen.start if seen is not None and kind else (name or (0, 0))[1]
+    parts, place = [r"\s*"], len(line) - len(line.lstrip())
+    while place < stop:
+        if name is not None and place == name[0]:
+            parts.append(r"(?P<node>[A-Za-z](?:[\w.-]*\w)?|\d+)")
+            place = name[1]
+            continue
+        match = _PART.match(line, place)
+        if match is None:
+            break
+        known = (match.lastgroup or "") in _AS
+        parts.append(_AS[match.lastgroup or ""][1] if known else re.escape(match[0]))
+        place = match.end()
+    if others:
+        parts = [f"(?:{'|'.join([''.join(parts), *map(_expression, others)])})"]
+    if kind and seen is not None:
+        parts.append(rf"(?P<{kind}>\d{{1,7}})")
+        place = seen.start + len(str(seen.value))
+        place = re.compile(r"\d*").match(line, seen.start).end()  # type: ignore[union-attr]
+    follows = line[place : place + 1]
+    total = re.compile(r"(?:/| of )\d+").match(line, place)
+    if total is not None:
+        parts.append(r"(?:/| of )\d+")
+        follows = line[total.end() : total.end() + 1]
+    closing = (
+        rf"{re.escape(follows)}[^\w\s]*" if follows and not follows.isspace() and not follows.isalnum() else r"(?=\s|$)"
+    )
+    return f"{LEARNT}{''.join(parts)}{closing}"
+
+
+def _expression(text: str) -> str:
+    """Return an expression for all texts of the shape of one."""
+    parts = ((match.lastgroup or "", match[0]) for match in _PART.finditer(text.lstrip()))
+    return r"\s*" + "".join(_AS[kind][1] if kind in _AS else re.escape(part) for kind, part in parts)
+
+
+def _names(lines: Sequence[str]) -> dict[str, list[tuple[int, str, int, int]]]:
+    """Return the names with digits that stand first in lines, by the shape of what stands before them and of themselves."""
+    found: dict[str, list[tuple[int, str, int, int]]] = defaultdict(list)
+    for place, line in enumerate(lines):
+        name = _NAME.search(line, 0, _FARTHEST)
+        if name is not None and _DIGIT.search(name[0]) and not _SOURCE.search(name[0]):
+            found[f"{_shape(line[: name.start()])}\0{_shape(name[0])}"].append(
+                (place, name[0], name.start(), name.end())
+            )
+    return {
+        key: seen for key, seen in found.items() if _may_be_hosts([one[1] for one in seen]) and len(seen) >= _FEWEST
+    }
+
+
+def _of_names(lines: Sequence[str]) -> str:
+    """Return the style where a name with digits, of a machine or a container, tells the writers apart."""
+    for seen in _names(lines).values():
+        names = [name for _, name, _, _ in seen]
+        turns = sum(before != after for before, after in itertools.pairwise(names))
+        said = ((name, _shape(lines[place][end : end + _TEMPLATE])) for place, name, _, end in seen)
+        if 2 * len(seen) >= len(lines) and turns >= 2 * len(set(names)) and _say_the_same(said):
+            place, _, begin, end = seen[0]
+            return _style(lines[place], None, "", (begin, end))
+    return ""
