@@ -16,6 +16,7 @@ _CUT_SHORT = 0.4
 _FOLDED = "benign.ray-repeated"
 _NOT_COLLECTED = 0.35
 _LOST = 0.35
+_SEVERAL = 3
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
@@ -89,7 +90,18 @@ def missing_ranks(scene: Scene) -> list[int]:
     if _folded(scene) or is_excerpt(scene.case, {file for file, _ in speaking.values()}):
         return []
     missing = sorted(everybody - set(speaking) - set(got_too_much(scene)))
+    if len(speaking) < _SEVERAL and scene.case.reading.world_size is None and _may_be_more(scene, everybody):
+        return []
     return missing if len(speaking) > 1 and len(missing) <= len(everybody) // 2 else []
+
+
+def _may_be_more(scene: Scene, everybody: set[int]) -> bool:
+    """Return whether there may be ranks beyond the last one that is told of: the one between two that speak is then not the only one left.
+
+    Jobs are mostly of a power of two.
+    """
+    told = {ending.about.rank for ending in scene.case.endings if ending.about.rank is not None}
+    return not told and len(everybody) & (len(everybody) - 1) != 0
 
 
 def _folded(scene: Scene) -> bool:

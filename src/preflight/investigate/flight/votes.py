@@ -179,6 +179,8 @@ def _of_waiting(
         if few and wait.end == "no-dump":
             weight, text = weight * MOST_LOST, f"{text}; but so did most ranks: their dumps may not have been collected"
         if partly and wait.end == "no-dump":
+            if sum(other.end != "no-dump" for other in waits.values()) < 2:
+                continue  # of what one rank alone says, nobody knows who the others are
             weight, text = weight * OF_AN_EXCERPT, f"no word of its watchdog is here, as of others; {ends_of(share)}"
         if wait.end == "idle" and lost >= 0.999 * share:
             weight, text = weight * BESIDE_NO_DUMP, f"{text}; it may have stopped because of a rank that wrote no dump"

@@ -396,8 +396,9 @@ def _numbers(text: str) -> list[int]:
 
 _KEY = re.compile(r"^\s*(time|host|rank|exitcode|error_file|traceback|msg)\s*: ?(.*)$")
 _ENTRY = re.compile(r"^\s*(?:\[(\d+)\]:|<NO_OTHER_FAILURES>)\s*$")
-_RANK = re.compile(r"(\d{1,10}) \(local_rank: (\d{1,10})\)")
-_CODE = re.compile(r"(-?\d{1,10}) \(pid: (\d{1,10})\)")
+_RANK = re.compile(r"(\d{1,10}) \((?:local_rank: (\d{1,10})\))?")
+_CODE = re.compile(r"(-?\d{1,10}) \((?:pid: (\d{1,10})\))?")
+"""Where a text ends within a number, as excerpts do, what stands before it is whole."""
 
 
 def before_root(lines: Iterable[str]) -> Iterator[str]:
@@ -439,9 +440,9 @@ def _close(entry: dict[str, str], found: list[End]) -> None:
     who = Who(
         int(rank[1]) if rank else None,
         entry.get("host") or None,
-        int(rank[2]) if rank else None,
+        int(rank[2]) if rank and rank[2] else None,
         None,
-        int(code[2]) if code else None,
+        int(code[2]) if code and code[2] else None,
     )
     told = entry.get("traceback", "")
     if told.startswith("To enable traceback"):  # how to get one says nothing

@@ -19,13 +19,14 @@ from typing import NamedTuple
 LEARNT = "learnt:"
 """What the style of a file begins with whose label was learnt; the expression that finds the label stands behind it."""
 MOST_LINES = 400
-_LOOKED_AT_FIRST = 48
+_LOOKED_AT_FIRST = 32
 _FARTHEST = 110
 """A number that stands later than this in its line is a part of what it says."""
 _MOST_NUMBERS = 10
 _FEWEST = 8
 _SHARE = 0.3
 _MOST_WRITERS = 1024
+_LEAST_PROCESS = 100
 _TEMPLATE = 40
 _TAIL = 8
 _MOST_BEGINNINGS = 3
@@ -34,7 +35,7 @@ _SELDOM = 0.2
 _PART = re.compile(
     r"(?P<level>\b(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|SEVERE|trace|debug|info|notice|warn(?:ing)?|error|critical)\b"
     r"|(?<![\w.])[IWEF](?=\d{4} ))|(?P<noon>\b[AP]M\b)"
-    r"|(?P<month>\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b)|(?P<digits>\d+)|(?P<blanks>[ \t]+)|(?P<rest>.)",
+    r"|(?P<month>\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b)|(?P<digits>\d+)|(?P<blanks>[ \t]+)|(?P<rest>[A-Za-z]+|.)",
     re.DOTALL,
 )
 _AS = {
@@ -48,7 +49,7 @@ _BEHIND = re.compile(
     r"\s+(?!\s|[A-Z]{4,8}\b)|[│╭╰❱]|\[rank\d+\]:|Traceback \(|[\w.]*(?:Error|Exception|Interrupt)\b|[{}=*#-]*$|\{\""
 )
 """A line of a traceback, of a frame around one, or of a table, before which no logger stands."""
-_NUMBER = re.compile(r"(?<!\d)(?<!\d[.,/-])\d{1,4}(?!\d)(?![.:,-]\d)(?!/\d+/)")
+_NUMBER = re.compile(r"(?<!\d)(?<!\d[.,/-])\d{1,8}(?!\d)(?![.:,-]\d)(?!/\d+/)")
 _WORD = re.compile(r"([A-Za-z]+)[^A-Za-z0-9]{0,3}$")
 _NAME = re.compile(r"(?<![\w.-])[A-Za-z](?:[\w.-]*[\w])?")
 _DIGIT = re.compile(r"\d")
@@ -70,7 +71,7 @@ class _Seen(NamedTuple):
         line: The place of its line.
         value: The number.
         start: Where it begins in its line.
-        rest: The shape of what stands behind it.
+        rest: What stands behind it.
     """
 
     line: int
@@ -87,9 +88,9 @@ def learn(lines: Sequence[str]) -> str:
     """
     lines = [line for line in lines if not _BEHIND.match(line)]
     some = lines[:_LOOKED_AT_FIRST]
-    if not any(_may_be_writers(seen) for seen in _numbers(some).values()) and not _names(some):
+    if not any(len(seen) >= _FEWEST and not _goes_up(seen) for seen in _numbers(some).values()) and not _names(some):
         return ""
-    return _of_numbers(lines) or _of_names(lines)
+    return _of_numbers(lines) or _of_processes(lines) or _of_names(lines)
 
 
 @lru_cache(maxsize=64)
@@ -126,10 +127,18 @@ def _numbers(lines: Sequence[str]) -> dict[str, list[_Seen]]:
     """Return the numbers near the beginnings of lines by the shape of what stands before them, and of what follows at once."""
     found: dict[str, list[_Seen]] = defaultdict(list)
     for place, line in enumerate(lines):
-        for number in itertools.islice(_NUMBER.finditer(line, 0, _FARTHEST), _MOST_NUMBERS):
-            start, end = number.span()
-            key = f"{_shape(line[:start])}\0{_shape(line[end : end + 1])}"
-            found[key].append(_Seen(place, int(number[0]), start, _shape(line[end : end + _TEMPLATE])))
+        before, count = "", 0
+        for part in _PART.finditer(line, 0, _FARTHEST):
+            kind = part.lastgroup or ""
+            start, end = part.span()
+            if kind == "digits" and _NUMBER.match(line, start):
+                found[f"{before}\0{_shape(line[end : end + 1])}"].append(
+                    _Seen(place, int(part[0]), start, line[end : end + _TEMPLATE])
+                )
+                count += 1
+                if count == _MOST_NUMBERS:
+                    break
+            before += _AS[kind][0] if kind in _AS else part[0]
     return found
 
 
@@ -146,6 +155,11 @@ def _may_be_writers(seen: Sequence[_Seen]) -> bool:
     return len(seen) >= _FEWEST and 1 < size <= len(seen) // 2 and max(values) - first < size and not first % size
 
 
+def _goes_up(seen: Sequence[_Seen]) -> bool:
+    """Whether a number never becomes smaller, as counters do: most files of one writer have no others."""
+    return all(one.value <= other.value for one, other in itertools.pairwise(seen))
+
+
 def _are_writers(seen: Sequence[_Seen], lines: Sequence[str]) -> bool:
     """Whether the numbers behind one shape are those of writers."""
     first = min(one.value for one in seen)
@@ -155,7 +169,7 @@ def _are_writers(seen: Sequence[_Seen], lines: Sequence[str]) -> bool:
     word = _WORD.search(lines[seen[0].line][: seen[0].start])
     if word is not None and word[1].lower() in _NO_WRITERS:
         return False
-    return (_in_no_order(labels) or of_two(labels)) and _say_the_same((one.value, one.rest) for one in seen)
+    return (_in_no_order(labels) or of_two(labels)) and _say_the_same((one.value, _shape(one.rest)) for one in seen)
 
 
 def _say_the_same(said: Iterator[tuple[object, str]]) -> bool:
@@ -182,7 +196,8 @@ def _of_numbers(lines: Sequence[str]) -> str:
     behind = next((seen for seen in good[1:] if _divides(first, seen)), None)
     if behind is not None:  # what stands before tells the machine, and the number behind it a place on it
         name = _token_at(lines[behind[0].line], first[0].start)
-        return _style(lines[behind[0].line], behind[0], "local", name)
+        kind = "local" if _overlap(behind, lines, name) else "rank"
+        return _style(lines[behind[0].line], behind[0], kind, name)
     word = _WORD.search(lines[first[0].line][: first[0].start])
     if word is not None and word[1].lower() in _NODES:
         return _style(lines[first[0].line], first[0], "", _token_at(lines[first[0].line], first[0].start))
@@ -190,6 +205,19 @@ def _of_numbers(lines: Sequence[str]) -> str:
     if host is None:
         return _style(lines[first[0].line], first[0], "rank", None, _other_beginnings(first, lines))
     return _style(lines[first[0].line], first[0], "local" if _overlap(first, lines, host) else "rank", host)
+
+
+def _of_processes(lines: Sequence[str]) -> str:
+    """Return the style where the number of a process tells the writers apart, whose ranks may be told elsewhere."""
+    for seen in _numbers(lines).values():
+        values = {one.value for one in seen}
+        several = 1 < len(values) <= len(seen) // 3 and min(values) >= _LEAST_PROCESS
+        if not several or len(seen) < max(_FEWEST, _SHARE * len(lines)):
+            continue
+        turns = sum(one.value != other.value for one, other in itertools.pairwise(seen))
+        if turns >= 2 * len(values) and _say_the_same((one.value, _shape(one.rest)) for one in seen):
+            return _style(lines[seen[0].line], seen[0], "pid", _host_before(seen, lines))
+    return ""
 
 
 def _divides(first: Sequence[_Seen], other: Sequence[_Seen]) -> bool:

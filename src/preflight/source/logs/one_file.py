@@ -14,7 +14,7 @@ from preflight.source.logs.begun_again import BegunAgain
 from preflight.source.logs.blocks import Opened
 from preflight.source.logs.naming import Named
 from preflight.source.logs.opening import Source, packing_of
-from preflight.source.logs.owners import owner_of
+from preflight.source.logs.owners import owner_of, ranks_told
 from preflight.source.logs.reduced import Reduced
 from preflight.source.logs.reducing import Reducer
 from preflight.source.logs.rules import Rules
@@ -149,6 +149,8 @@ def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes, begin: int =
             last_text = last_said(block, style)
     result = reducer.done()
     result.job = wanted.named.job
+    if not begin and wanted.named.who.rank is None:
+        result.processes += ranks_told(head, style)
     result.owner = owner_of(head, style) if not begin and file.who == Who() else None
     result.file = msgspec.structs.replace(
         file,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,25 +11,52 @@ import msgspec
 
 from preflight.source.logs.pages import decoded, merged
 from preflight.source.logs.prefixes import LineStyle, head_of, plain
-from preflight.source.logs.reduced import ROWS, Reduced
+from preflight.source.logs.reduced import ROWS, Process, Reduced
 from preflight.source.logs.wrapped import unwrapped
 from preflight.vocabulary.log import Who
 
 _LOOKED_AT = 3 << 12
-_MOST_LINES = 160
+_MOST_LINES = 60
 _OWNED = 2
+_MOST_SAID = 1000
+_SAYS = re.compile(r"(?<![\w-])(?i:(?:global )?rank)[ _:=#]{0,2}(\d{1,7})(?![\d.])")
 
 
 def owner_of(sample: bytes, style: LineStyle) -> Who | None:
     """Return who wrote all of the first lines of a file that name a rank or a machine, where they all name the same one."""
     whole = plain(decoded(sample[:_LOOKED_AT])).split("\n")[:_MOST_LINES]
-    told = [head_of(unwrapped(line), style).who for line in whole if line.strip()]
-    found = {Who(who.rank, who.node, who.local_rank) for who in told} - {Who()}
-    if len(found) != 1:
+    only, count = None, 0
+    for line in whole:
+        who = head_of(unwrapped(line), style).who
+        named = Who(who.rank, who.node, who.local_rank)
+        if named == Who():
+            continue
+        if only not in (None, named):
+            return None
+        only, count = named, count + 1
+    if only is None:
         return None
-    only = next(iter(found))
     # One line is enough to tell the machine; of ranks one alone may say who it is in a file of all.
-    return only if only.rank is None or len(told) - told.count(Who()) >= _OWNED else None
+    return only if only.rank is None or count >= _OWNED else None
+
+
+def ranks_told(sample: bytes, style: LineStyle) -> list[Process]:
+    """Return the ranks of processes of which the labels tell the number alone, where each says its rank in its own lines.
+
+    All from nought have to be there, each of one process.
+    """
+    if b"rank" not in sample and b"Rank" not in sample:
+        return []
+    told: dict[tuple[str | None, int], set[int]] = defaultdict(set)
+    for line in plain(decoded(sample)).split("\n")[:_MOST_SAID]:
+        head = head_of(unwrapped(line), style)
+        said = _SAYS.search(line, head.end) if head.who.pid is not None and head.who.rank is None else None
+        if said is not None and head.who.pid is not None:
+            told[head.who.node, head.who.pid].add(int(said[1]))
+    ranks = [rank for found in told.values() for rank in found]
+    if len(told) < _OWNED or len(ranks) != len(told) or set(ranks) != set(range(len(told))):
+        return []
+    return [Process(Who(rank, node, pid=pid)) for (node, pid), (rank,) in told.items()]
 
 
 def owned(parts: Sequence[Reduced]) -> Sequence[Reduced]:

@@ -213,6 +213,8 @@ def _learnt(text: str, style: LineStyle, taken: _Taken) -> int:
         taken.rank = int(found["rank"])
     if found.get("local") is not None and taken.local is None:
         taken.local = int(found["local"])
+    if found.get("pid") is not None and taken.pid is None:
+        taken.pid = int(found["pid"])
     taken.node = found.get("node") or taken.node
     return match.end()
 
