@@ -57,8 +57,8 @@ _SOURCE = re.compile(r"\.(?:py|cpp|cc|cu|h|c|rs|go)$")
 _NO_WRITERS = frozenset(
     "epoch epochs step steps iter iters iteration batch microbatch minibatch micro layer layers block expert experts env envs episode"
     " sample shard fold bucket chunk seq sequence stage attempt try retry retries line head token part split stream thread phase round"
-    " trial seed version v port level request req task job run pid tid errno code status size world of nodes gpus loss lr dataset file"
-    " channel ring tree peer dim index row column col page frame question turn rollout actor agent client".split()
+    " trial seed version v port level request req run pid tid errno code status size world of nodes gpus loss lr dataset file"
+    " channel ring tree peer dim index row column col page frame question turn rollout actor".split()
 )
 """What programs count that is no process of theirs."""
 _NODES = frozenset(("node", "host", "machine", "server"))
