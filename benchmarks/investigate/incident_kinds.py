@@ -13,6 +13,8 @@ from incident_run import Run, Truth, pre
 
 LOOP = ("/opt/job/train.py", 61, "epoch", "for batch in loader:")
 SYNC = ("/opt/job/train.py", 99, "sync", "dist.monitored_barrier(timeout=limit)")
+SAVE = ("/opt/job/train.py", 118, "save", "torch.save(state, path)")
+LOAD = ("/opt/job/train.py", 34, "resume", "torch.load(path)")
 START = ("/opt/job/train.py", 20, "start", 'dist.init_process_group("gloo")')
 
 
@@ -101,6 +103,50 @@ def left_without_a_word(run: Run, truth: Truth) -> None:
     truth.culprits, truth.nodes, truth.categories = (rank,), (run.node(rank),), ("network", "other", "cannot-tell")
 
 
+def cut_short(run: Run, truth: Truth) -> None:
+    """One rank raises an exception of its own, one of the others tells of it, and the rest is stopped before it can."""
+    rank = run.random.randrange(run.world)
+    traceback(run, rank, LOOP, "IndexError: index 51 is out of bounds for dimension 0 with size 50")
+    gloo_closed(run, (rank + 1) % run.world, rank, run.random.uniform(0.3, 0.9))
+    truth.culprits, truth.nodes, truth.categories = (rank,), (run.node(rank),), ("usercode", "data")
+
+
+def disk_full(run: Run, truth: Truth) -> None:
+    """The disk of one rank is full when it writes its part of a checkpoint."""
+    _of_one(run, truth, SAVE, "OSError: [Errno 28] No space left on device", ("checkpoint", "environment", "data"))
+
+
+def broken_shard(run: Run, truth: Truth) -> None:
+    """One rank cannot read its part of a checkpoint."""
+    last = "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"
+    _of_one(run, truth, LOAD, last, ("checkpoint", "data"))
+
+
+def no_memory(run: Run, truth: Truth) -> None:
+    """The memory of the host of one rank does not hold a tensor."""
+    last = "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 42949672960 bytes. Error code 12 (Cannot allocate memory)"
+    _of_one(run, truth, LOOP, last, ("oom",))
+
+
+def said_and_left(run: Run, truth: Truth) -> None:
+    """One rank logs what went wrong without a traceback, and leaves."""
+    rank = run.random.randrange(run.world)
+    run.say(rank, f"{pre(run, rank)}ERROR step {run.step} failed: decoder returned no frames for clip_00412.mp4")
+    run.silent.add(rank)
+    run.now += 0.5
+    _others_close(run, rank)
+    truth.culprits, truth.nodes = (rank,), (run.node(rank),)
+    truth.categories = ("data", "usercode", "network", "other", "cannot-tell")
+
+
+def _of_one(run: Run, truth: Truth, frame: tuple[str, int, str, str], last: str, categories: tuple[str, ...]) -> None:
+    rank = run.random.randrange(run.world)
+    traceback(run, rank, frame, last)
+    truth.culprits, truth.nodes, truth.categories = (rank,), (run.node(rank),), categories
+    _others_close(run, rank)
+
+
+FOREIGN = ("sets", "fields", "places", "processes")
 KINDS: dict[str, tuple[Callable[[Run, Truth], None], tuple[str, ...]]] = {
     "loader-gone": (loader_gone, ("prefixed", "journal", "numbered")),
     "answered-in-vain": (answered_in_vain, ("ranks", "journal", "tagged")),
@@ -108,5 +154,10 @@ KINDS: dict[str, tuple[Callable[[Run, Truth], None], tuple[str, ...]]] = {
     "no-interface": (no_interface, ("ranks", "numbered", "srun")),
     "slow-reader": (slow_reader, ("bare",)),
     "left-without-a-word": (left_without_a_word, ("tagged", "numbered", "srun")),
+    "cut-short": (cut_short, FOREIGN),
+    "disk-full": (disk_full, FOREIGN),
+    "broken-shard": (broken_shard, FOREIGN),
+    "no-memory": (no_memory, FOREIGN),
+    "said-and-left": (said_and_left, FOREIGN),
 }
 """Each with the layouts in which it is made: what is known of a rank is not the same in all of them."""

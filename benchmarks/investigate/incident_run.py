@@ -9,8 +9,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 LAYOUTS = ("torchrun", "prefixed", "srun", "perhost", "pods", "ranks")
-MORE_LAYOUTS = ("tagged", "numbered", "journal", "bare")
-"""Those that no seed draws: the tags of Open MPI 5, a word and a number, the journal in JSON, and lines as they are."""
+MORE_LAYOUTS = ("tagged", "numbered", "journal", "bare", "sets", "fields", "places", "processes")
+"""Those that no seed draws: the tags of Open MPI 5, a word and a number, the journal in JSON, lines as they are, and what nobody else
+writes: a set of labels, fields of other names, machines and places on them, the numbers of processes alone."""
 
 
 @dataclass
@@ -133,6 +134,14 @@ def _labelled(run: Run, rank: int | None, node: str, text: str, when: float) -> 
         return f"[prterun-{run.nodes[0]}-4040@1,{rank}]<stdout>: {text}"
     if run.layout == "numbered":
         return f"gpu {rank} | {text}"
+    if run.layout == "sets":
+        return f'{{set="pretrain", pod="pretrain-{rank}"}} {text}'
+    if run.layout == "places":
+        return f"<{node} #{rank % run.per_node}> {text}"
+    if run.layout == "processes":
+        return f"[{run.pids[rank]}] {text}"
+    if run.layout == "fields":
+        return json.dumps({"Timestamp": int(when * 1e9), "ctx": {"process_index": rank}, "lvl": "info", "Body": text})
     entry = {"__REALTIME_TIMESTAMP": f"{int(when * 1e6)}", "_HOSTNAME": node, "_PID": str(run.pids[rank])}
     return json.dumps({**entry, "SYSLOG_IDENTIFIER": "train", "MESSAGE": text})
 

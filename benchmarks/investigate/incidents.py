@@ -351,10 +351,14 @@ def make(seed: int, folder: Path, fault: str | None = None) -> Truth:
     return truth
 
 
+OF_FOUR = ("slow-reader", "cut-short", "disk-full", "broken-shard", "no-memory", "said-and-left")
+"""Of two that differ none is the slow one, and nothing tells labels of two writers from counters."""
+
+
 def make_kind(seed: int, folder: Path, kind: str, layout: str) -> Truth:
     """Write one incident of a kind that no seed draws into a folder and return what is to be found in it."""
     draw = random.Random(seed)
-    per_node = draw.choice((2, 4)) if kind != "slow-reader" else 4  # of two that differ none is the slow one
+    per_node = draw.choice((2, 4)) if kind not in OF_FOUR else 4
     nodes = draw.choice((1, 2)) if kind != "no-interface" else 2
     offsets = {f"node{number:02d}": 0.0 for number in range(nodes)}
     run = Run(
