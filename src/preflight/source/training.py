@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from preflight.source.trace import Context, Event, name_of, provenance
-from preflight.source.values import Obj, Value, options_of, settle
+from preflight.source.values import Func, Obj, Value, options_of, settle
 
 if TYPE_CHECKING:
     from preflight.source.roles import Roles
@@ -48,7 +48,7 @@ class TrainingLoop:
         self.events = inside
         self.steps = [e for e in inside if (e.name == ".step" and is_parameter_step(e, roles)) or _own_step(e, roles)]
         self.zeros = [e for e in inside if e.name == ".zero_grad"]
-        self.clips = [e for e in inside if e.name in _CLIPS]
+        self.clips = [e for e in inside if e.name in _CLIPS and not _within_optimizer(e)]
         self.updates = [e for e in inside if e.name == ".update" and roles.of(e.receiver) == "scaler"]
         self.unscales = [e for e in inside if e.name == ".unscale_"]
         self.scheduler_steps = [
@@ -109,6 +109,15 @@ def _own_step(event: Event, roles: Roles) -> bool:
         return False
     return roles.of(event.args[0]) == "optimizer" and not any(
         f.kind == "call" and getattr(f.value, "qualname", "").endswith(".step") for f in event.context.frames()
+    )
+
+
+def _within_optimizer(event: Event) -> bool:
+    """Whether it happens inside of an optimizer of the script: a step that clips what it uses itself."""
+    functions = (f.value for f in event.context.frames() if f.kind == "call" and isinstance(f.value, Func))
+    return any(
+        function.owner is not None and any(base.startswith("torch.optim.") for base in function.owner.external_bases())
+        for function in functions
     )
 
 

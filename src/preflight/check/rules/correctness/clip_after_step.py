@@ -86,6 +86,27 @@ GOOD = (
     """
 import torch
 from torch import nn
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import Optimizer
+class Clipping(Optimizer):
+    def __init__(self, params, lr, max_grad_norm=1.0):
+        super().__init__(params, dict(lr=lr, max_grad_norm=max_grad_norm))
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    clip_grad_norm_(p, group["max_grad_norm"])
+                    p.data.add_(p.grad, alpha=-group["lr"])
+model = nn.Linear(8, 2)
+optimizer = Clipping(model.parameters(), lr=0.1)
+for x, y in loader:
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+""",
+    """
+import torch
+from torch import nn
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
