@@ -110,6 +110,24 @@ for x, y in batches:
 GOOD = (
     """
 import torch
+from torch import nn
+net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+labelled = torch.utils.data.DataLoader(first, batch_size=8, shuffle=True)
+others = iter(torch.utils.data.DataLoader(second, batch_size=8, shuffle=True))
+for epoch in range(10):
+    net.train()
+    for x, y in labelled:
+        u, _ = next(others)
+        with torch.no_grad():
+            guessed = net(u).softmax(dim=1)
+        optimizer.zero_grad()
+        loss = both(net(torch.cat([x, u])), y, guessed)
+        loss.backward()
+        optimizer.step()
+""",
+    """
+import torch
 import lightning.pytorch as pl
 from torch import nn
 class Lit(pl.LightningModule):
@@ -305,8 +323,9 @@ def _evaluated(context: Context, model: Obj, loop: TrainingLoop) -> Event | None
             or event.number < training[0].number
             or _unused(context, event)
             or (event.context.loops()[:1] == [loop.frame] and not grad_off(event.context))
+            or _before_gradients(context, event, loop)
         ):
-            continue  # a pass of the training itself, of which the loss may make no use
+            continue  # a pass of the training itself, of which the loss may make no use, or its targets
         sources = _sources(context, event)
         other_data = bool(sources) and not any(id(s) in used for s in sources)
         if not other_data and not (grad_off(event.context) and _companion_in_eval(context, model, event)):
@@ -314,6 +333,19 @@ def _evaluated(context: Context, model: Obj, loop: TrainingLoop) -> Event | None
         if not _in_eval(context, model, event):
             return event
     return None
+
+
+def _before_gradients(context: Context, event: Event, loop: TrainingLoop) -> bool:
+    """Whether a pass stands in a training step, before its gradients: it makes targets of samples without labels."""
+    around = event.context.loops()[:1]
+    return (
+        bool(around)
+        and around[0].node is loop.frame.node
+        and any(
+            e.number > event.number and e.context.within(around[0])
+            for e in context.trace.calls(".backward", ".manual_backward", "torch.autograd.backward")
+        )
+    )
 
 
 def _unused(context: Context, event: Event) -> bool:
