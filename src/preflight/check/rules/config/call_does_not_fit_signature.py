@@ -250,7 +250,7 @@ def _stands_for_another(event: Event, func: Func) -> bool:
         return False
     body = [s for s in func.node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
     abstract = any("abstract" in ast.unparse(d) for d in func.node.decorator_list)
-    return abstract or all(isinstance(s, (ast.Raise, ast.Pass)) for s in body)
+    return abstract or (bool(body) and all(isinstance(s, (ast.Raise, ast.Pass)) for s in body))
 
 
 def _depends(event: Event) -> bool:
