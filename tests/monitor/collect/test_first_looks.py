@@ -161,6 +161,59 @@ def test_a_leaf_that_the_program_updates_is_left_alone() -> None:
     assert not numbers(kept, "leaf.left")
 
 
+class Plain:
+    """What holds a parameter and is no module."""
+
+    def __init__(self) -> None:
+        self.weight = nn.Parameter(torch.zeros(3))
+
+
+class Holding(nn.Module):  # type: ignore[misc, name-defined]
+    """A model that adds what it holds in some way."""
+
+    def __init__(self, held: Any) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.held = held
+        self.all = [*self.layer.parameters()]
+
+    def forward(self, x: Any) -> Any:
+        token = self.held.weight if isinstance(self.held, (Plain, nn.Linear)) else next(iter(self.held))
+        return self.layer(x + (self.held[token] if isinstance(self.held, dict) else token))
+
+
+@pytest.mark.parametrize(
+    ("held", "name"),
+    [(Plain(), "weight"), ([nn.Parameter(torch.zeros(3))], "0"), ({"a": nn.Parameter(torch.zeros(3))}, "a")],
+)
+def test_parameters_are_found_in_what_is_no_module(held: Any, name: str) -> None:
+    assert set(numbers(train(Holding(held), steps=5), "leaf.left")) == {(f"model.held.{name}", 1.0)}
+
+
+def test_parameters_that_a_model_lists_beside_it_are_known() -> None:
+    model = Holding([torch.zeros(3)])
+    optimizer = torch.optim.SGD([model.layer.bias], lr=0.1)  # the others are meant to stay
+    with recorded() as kept:
+        for _ in range(5):
+            optimizer.zero_grad()
+            model(torch.randn(8, 3)).square().sum().backward()
+            optimizer.step()
+    assert not numbers(kept, "leaf.left")
+
+
+@pytest.mark.parametrize("holding", [False, True])
+def test_what_is_written_to_through_its_data_is_left_alone(holding: bool) -> None:
+    token = nn.Parameter(torch.zeros(3)) if holding else torch.zeros(3, requires_grad=True)
+    model = Holding([token]) if holding else Leaving(token)
+    with recorded() as kept:
+        for _ in range(6):
+            model(torch.randn(8, 3)).square().sum().backward()
+            for one in (token, *model.layer.parameters()):
+                one.data -= 0.01 * one.grad
+                one.grad.zero_()
+    assert not numbers(kept, "leaf.left")
+
+
 class Making(nn.Module):  # type: ignore[misc, name-defined]
     """A model that makes a part in its forward pass, or keeps it in a list."""
 

@@ -12,6 +12,15 @@ NAME = "leaf.left"
 _LOOKS = 4
 _MOST_ROOTS = 64
 _MOST_LEAVES = 16
+_MOST_HELD = 64
+"""Attributes of an object, or members of a list, up to which it is looked into."""
+
+
+_OF_MODULES = frozenset({"_parameters", "_buffers", "_modules", "training"})
+_FOREIGN = frozenset({
+    "builtins", "types", "functools", "weakref", "numpy", "torch", "torchvision", "lightning", "lightning_fabric",
+    "pytorch_lightning", "transformers", "accelerate", "peft", "timm", "deepspeed",
+})  # fmt: skip
 
 
 class Leaves:
@@ -21,23 +30,57 @@ class Leaves:
         self.recorder = recorder
         self.held = held  # whether an optimizer holds a tensor
         self._looks = BoundedLooks(_LOOKS, _MOST_ROOTS, weakref.WeakKeyDictionary())
-        self._known: dict[str, tuple[int, int]] = {}  # by name: which tensor, and how often it was written to
+        # By name: which tensor, how often it was written to, and its numbers where nobody seems to have changed it.
+        self._known: dict[str, tuple[int, int, tuple[float, float] | None]] = {}
 
     def look(self, root: Any, name: str) -> None:
         """Tell of tensors that have gathered gradients since the last look, and were not changed, stepped or cleared."""
         if not self._looks.take(root):
             return
-        recorder = self.recorder
+        known = {id(one) for one in root.parameters()}
         for prefix, module in root.named_modules(prefix=name):
             for word, value in vars(module).items():
-                if isinstance(value, recorder.torch.Tensor) and value.is_leaf and value.requires_grad:
+                if self._gathers(value):
                     self._leaf(f"{prefix}.{word}", value)
+                elif word not in _OF_MODULES and _is_own(module):
+                    for inner, one in _members(value):
+                        if self._gathers(one) and id(one) not in known and self._is_parameter(one):
+                            self._leaf(f"{prefix}.{word}.{inner}", one)
+
+    def _is_parameter(self, value: Any) -> bool:
+        return isinstance(value, self.recorder.torch.nn.Parameter)
+
+    def _gathers(self, value: Any) -> bool:
+        return isinstance(value, self.recorder.torch.Tensor) and value.is_leaf and value.requires_grad
 
     def _leaf(self, name: str, tensor: Any) -> None:
         now = (id(tensor), tensor._version)
-        if self._known.get(name) != now:
-            if name in self._known or len(self._known) < _MOST_LEAVES:
-                self._known[name] = now
+        known = self._known.get(name)
+        if known is None or known[:2] != now:
+            if known is not None or len(self._known) < _MOST_LEAVES:
+                self._known[name] = (*now, None)
             return
-        if self.recorder.trainers.safe() and tensor.grad is not None and not self.held(tensor):
+        if not self.recorder.trainers.safe() or tensor.grad is None or self.held(tensor):
+            return
+        held = tensor.detach().double()
+        numbers = (float(held.sum()), float(held.norm()))  # what is written through .data is no version of its own
+        if known[2] == numbers:
             self.recorder.scalar(NAME, name, 1.0)
+        self._known[name] = (*now, numbers)
+
+
+def _members(value: Any) -> list[tuple[Any, Any]]:
+    """What a list, a table or an object that is no module holds, each with its name; nothing of long or foreign ones."""
+    found: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        found = list(value.items())
+    elif isinstance(value, (list, tuple)):
+        found = list(enumerate(value))
+    elif _is_own(value) and not isinstance(value, type):
+        found = list(getattr(value, "__dict__", {}).items())
+    return found if len(found) <= _MOST_HELD else []
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a thing is of a class of the program's own, and of no library that keeps lists of parameters beside models."""
+    return type(value).__module__.partition(".")[0] not in _FOREIGN

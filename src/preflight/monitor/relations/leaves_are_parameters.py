@@ -18,6 +18,7 @@ class LeavesAreParameters(Relation):
     first values, is not saved, and is not moved with the model. Its gradients add up and are never cleared.
     Judged are attributes of the modules of a model, in its first passes that train: the same tensor as before, with a
     gradient, held by no optimizer and not written to since. A tensor that the program updates or makes anew is left alone.
+    So is an ``nn.Parameter`` in a plain list, a table or an object that is no module: the model does not know of it either.
     """
 
     name = "leaves-are-parameters"
@@ -28,8 +29,8 @@ class LeavesAreParameters(Relation):
     reads = frozenset({f"scalar {_NAME}"})
     whole = False
     priority = 8
-    cause = "the tensor is an attribute of the module without being wrapped in nn.Parameter"
-    advice = "wrap it in nn.Parameter, or in register_buffer with requires_grad=False where it is to stay"
+    cause = "the tensor is no nn.Parameter, or one that is held in a plain list or by an object that is no nn.Module"
+    advice = "wrap it in nn.Parameter, a list of them in nn.ParameterList, and make a module of what holds it"
 
     def see(self, window: Window) -> Iterator[Example]:
         forwards = [call for call in window.named("forward") if call.context.startswith("grad")]
