@@ -33,6 +33,7 @@ from preflight.investigate.course.loss import loss_of
 from preflight.investigate.course.of_nodes import without_words_of_nodes
 from preflight.investigate.course.outlived import (
     passed_as_before,
+    without_caught_alike,
     without_ignored,
     without_outlived,
     without_passed_over,
@@ -139,7 +140,7 @@ def _judge_one(case: Case) -> Judged:
     failing = with_again(without_cancelled_steps(case, passed_as_before(progress, failing, recovered)), recovered)
     failing = without_guesses(without_trends(without_outlived(without_warnings(failing, recovered), recovered)))
     failing = without_ignored(case, failing, ended=progress.ended)
-    failing = without_passed_over(case, without_passed_warnings(case, failing))
+    failing = without_passed_over(case, without_caught_alike(case, without_passed_warnings(case, failing)))
     failing = without_words_beside_the_end(case, failing, ended=progress.ended)
     alone = without_words_of_nodes(case, failing, ended=progress.ended, slower=slow(shown) is not None)
     recovered += [event for event in failing if not alone]

@@ -250,7 +250,8 @@ def _of_file(moments: list[tuple[int, Event | int, int | None]], held_back: Mapp
         elif mark == "resume":
             again = failed and bool(last)
         elif what.role in _FAILING:
-            failed = True
+            # A number that is none ends no process: what counts less behind it is a bar, or goes back to what was saved.
+            failed = failed or what.category != "numerical" or what.raised is not None
         if again:
             cuts.append(line)
             failed, last, started = False, {}, set()

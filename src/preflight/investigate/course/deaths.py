@@ -6,7 +6,7 @@ A traceback that reaches the top of a script ends its process. Where one process
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from preflight.investigate.case.case import Case, by_file
 from preflight.investigate.course.buffered import at_top, of_the_script, waited
@@ -72,7 +72,18 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
         others = behind >= _STEPS and not _redrawn(whole, file, raised) and (ranks or not waited(whole, raised))
         if others or (again is not None and again > raised.hit.line):
             found.setdefault(file, []).append(raised.hit.line + 1)
+    for file, line in _begun_again(whole, several | set(died)).items():
+        found.setdefault(file, []).append(line)
     return found
+
+
+def _begun_again(whole: Case, but: Container[int]) -> dict[int, int]:
+    """Return for each file the line with which a program tells its head again, behind all that was raised and caught before it."""
+    last: dict[int, int] = {}
+    for raised in whole.reading.raised:
+        last[raised.hit.file] = max(raised.hit.line, last.get(raised.hit.file, 0))
+    starts = {file: whole.files[file].begun_again for file in last if file in whole.files and file not in but}
+    return {file: line for file, line in starts.items() if line is not None and line > last[file]}
 
 
 def cuts_of_launchers(whole: Case) -> dict[int, list[int]]:

@@ -34,6 +34,10 @@ _ENDS = re.compile(r"[A-Z]\w*(?:Error|Exception)\b|(?i:\bfatal\b|\bcritical\b|\b
 """An exception by its name, and what programs say that give up."""
 _CAUGHT = re.compile(r"(?i)\b(?:errors?|failed|failure|exception|skipp(?:ed|ing)|warn(?:ing)?)\b")
 """How a program says that it caught something."""
+_HANDLED = re.compile(
+    r"(?i:\bfailed|\berror|\bcould not [a-z]+|\bunable to [a-z]+) ?\((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b"
+)
+"""How a program tells in a line of its own what it caught: by what it did not do, and the exception in brackets."""
 _PASSED_OVER = 3
 """What it says so often, of one thing after the other, ended none of them."""
 _OF_NOTHING = (
@@ -163,6 +167,29 @@ def without_repeated(case: Case, failing: list[Event], recovered: Sequence[Event
     ]
 
 
+def without_caught_alike(case: Case, failing: list[Event]) -> list[Event]:
+    """Return nothing where one and the same handler printed all that failed, several times, and the program went on for long behind it.
+
+    Such a line begins with the program's own words, and not with the name of an exception.
+    """
+    if not failing or any(ending.code for ending in case.endings) or any_trouble(case.reading.unknown):
+        return failing
+    raised = {one.hit.place for one in case.raised}
+    words = {_own_words(event) for event in failing if event.raised is None and event.place not in raised}
+    alike = len(words) == 1 and "" not in words and len({event.place for event in failing}) >= _PASSED_OVER
+    if not alike or any(event.raised is not None or event.place in raised for event in failing):
+        return failing
+    last = max(failing, key=lambda event: event.place)
+    kinds = all(event.category in (*_DONE_WITHOUT, "oom") and event.role == "root" for event in failing)
+    return [] if kinds and case.lines_behind(last.hit) >= _MANY else failing
+
+
+def _own_words(event: Event) -> str:
+    """Return what a program says by itself before it tells what it caught; empty where that is the name of an exception."""
+    told = re.match(r"\W*([A-Za-z][\w' ]{7,60}?)[.:] ", event.hit.text)
+    return told[1] if told is not None and _ENDS.search(told[1]) is None else ""
+
+
 def without_passed_over(case: Case, failing: list[Event]) -> list[Event]:
     """Return what failed without lines of what a program caught again and again, where an exception that nobody caught ended it.
 
@@ -193,7 +220,12 @@ def without_passed_over(case: Case, failing: list[Event]) -> list[Event]:
             and _CAUGHT.search(event.hit.text)
         ]
         often = Counter(event.id for event in caught)
-        passed += [event for event in caught if often[event.id] >= _PASSED_OVER]
+        passed += [
+            event
+            for event in caught
+            if often[event.id] >= _PASSED_OVER
+            or (last.begins - event.hit.line >= _WENT_ON and _HANDLED.search(event.hit.text))
+        ]
     out = {id(event) for event in passed}
     return [event for event in failing if id(event) not in out]
 

@@ -76,9 +76,10 @@ def _told_last(line: bytes, data: bytes, own: int) -> int | None:
 def _told_once(head: bytes) -> dict[bytes, int]:
     """Return the lines that stand once in a start before anything was raised, without their times, with their numbers."""
     lines = head.partition(b"\nTraceback (most recent call last)")[0].split(b"\n")
+    lines = [line[timed.end() :] if (timed := _TIME.match(line)) else line for line in lines]
     again = (place for place in range(1, len(lines) - 1) if lines[place : place + 2] == lines[:2])
     first = next(again, None) if lines[0].strip() else None
-    lines = [line[timed.end() :] if (timed := _TIME.match(line)) else line for line in lines[:first]]
+    lines = lines[:first]
     found: dict[bytes, int] = {}
     for number, line in enumerate(lines[:_FIRST], 1):
         if len(found) < _MOST and (_TELLING.fullmatch(line) or _LOGGED.fullmatch(line)) and lines.count(line) == 1:

@@ -25,8 +25,8 @@ from preflight.source.logs.signing import TRUSTED, Signing
 from preflight.source.logs.speakers import Speakers
 from preflight.source.logs.stepping import Stepping
 from preflight.source.logs.times import Stamp
-from preflight.source.logs.tracebacks import MOST_LINES, named_in, parse
-from preflight.source.logs.unfolded import unfolded
+from preflight.source.logs.tracebacks import HEADER, MOST_LINES, named_in, parse
+from preflight.source.logs.unfolded import OF_A_MESSAGE, unfolded
 from preflight.source.logs.witness import Witness
 from preflight.vocabulary.log import Ending, Hit, LogFile, Raised, Who
 
@@ -227,6 +227,8 @@ class Reducer:
             named = line.text.rfind(name, line.head.end, column)
             column = named if named >= 0 else column
         folded = unfolded(line.text)
+        if folded and OF_A_MESSAGE.search(line.text, 0, line.text.find(HEADER)):
+            return
         for lines in folded:
             self._take_raised(page, line, column, folded=lines)
         if not folded:

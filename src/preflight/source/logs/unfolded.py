@@ -16,6 +16,9 @@ _RAISED = re.compile(
     r"(?<!raise )(?<![\w.(])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration)(?::|\s*$)"
 )
 
+OF_A_MESSAGE = re.compile(r"""(?<![A-Za-z])(?:text|content|observation|completion)['"]? ?[=:] ?['"]$""")
+"""What stands before a traceback that is said in a conversation: what a tool answered a model, and nothing that the program met."""
+
 
 def unfolded(text: str) -> list[list[str]]:
     """Return the lines of each traceback that a line holds as a whole; none where it holds a header alone."""
