@@ -67,3 +67,29 @@ def test_an_evaluation_on_drawn_training_data_is_an_error_beside_data_that_nothi
     tmp_path: Path, line: str, found: list[str]
 ) -> None:
     assert severities(tmp_path, EVALUATED.format(line), "evaluation-on-training-data") == found
+
+
+LOADERS = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms as T
+train = DataLoader(datasets.MNIST("x", train=True, transform=T.ToTensor()), batch_size=8, shuffle=True)
+val = DataLoader(datasets.MNIST("x", train=False, transform=T.ToTensor()), batch_size=8)
+model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in train:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+with torch.no_grad():
+    for x, y in {}:
+        print((model(x).argmax(1) == y).sum())
+"""
+
+
+@pytest.mark.parametrize(("loader", "found"), [("train", ["error"]), ("val", [])])
+def test_an_evaluation_that_leaves_the_loader_of_held_out_data_unread_is_an_error(
+    tmp_path: Path, loader: str, found: list[str]
+) -> None:
+    assert severities(tmp_path, LOADERS.format(loader), "evaluation-on-training-data") == found

@@ -4,6 +4,7 @@
 Looks for evaluations whose data are the training data: the same data set object, the same split of the same files, or the loader that is trained on, while the loader of held-out data is never read.
 
 Where a data set of the same kind is made and no loader is given it, that is the one that was meant, and it is an error.
+So is a loader of other data that is never read, where the loop that evaluates goes through the one that is trained on.
 
 ## Why
 A network can learn its training data by heart.
@@ -187,6 +188,7 @@ def _same_loader(context: Context) -> Iterator[Finding]:
             "the evaluation goes through the loader that is trained on, and the other loader is never read: its metric says nothing of "
             "new data",
             evidence=[Evidence("loaders that are never read", len(others))],
+            severity="error",
             related=[(loaders[0], "the loader that is trained on"), (others[0], "the loader that is never read")],
             fix=_fix("go through the loader of the held-out data"),
         )
