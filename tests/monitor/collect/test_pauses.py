@@ -170,6 +170,20 @@ def test_a_program_that_ends_in_a_pause_says_where_it_was(monkeypatch: Any) -> N
     assert not judged(kept)
 
 
+def test_a_pause_ends_where_another_optimizer_takes_over(monkeypatch: Any) -> None:
+    with pausing(monkeypatch, length=10**6) as (kept, _):
+        model, x, y = model_and_data()
+        for steps in (20, 100):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+            for _ in range(steps):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x[:8]), y[:8]).backward()
+                optimizer.step()
+    told = kept.calls("step")
+    assert len({row["object"] for row in told}) == 2
+    assert not kept.table("trouble")
+
+
 def test_loops_that_go_on_in_a_pause_are_counted_on(monkeypatch: Any) -> None:
     with pausing(monkeypatch, length=5) as (kept, _):
         train(loader=True, evaluating=False)

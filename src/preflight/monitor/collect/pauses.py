@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 _STRETCH = TOLD + 2  # with the iteration before them, and the one after in which the recorder waits for a step
 _SHORTEST, _LONGEST = 8, 4096  # steps of a pause
-_OTHERS = 64  # steps of other optimizers, for each step awaited, after which no more are waited for
+_OTHERS = 64  # steps of other optimizers in a row after which the one that is waited for is taken to step no more
 _FORGETS = 0.9  # of what was measured, what is kept with each stretch
 _FEW = 4  # stretches up to which what they take beside pauses says little
 _UNSEEN = 1.25  # how many times what is measured within the recorder's work it costs then
-_LEAST = 0.05  # the share of a stretch that is counted as its cost at least
+_AT_FIRST, _LEAST = 0.25, 0.05  # the share of a stretch that is counted as its cost at least, at first and later
 _SHIFT, _WIDTH = 7, 16  # by which pauses differ in length, so that they do not always end at the same place of an epoch
 _PATIENCE = 1.0  # seconds that is waited for numbers of a device before a pause
 clock = time.process_time
@@ -166,8 +166,8 @@ class Pauses:
         if self.recorder.away:
             own = self._awaited() is optimizer if self._awaited is not None else False
             self._count += own
-            self._others += not own
-            if self._count >= self._length or self._others >= _OTHERS * self._length:
+            self._others = 0 if own else self._others + 1
+            if self._count >= self._length or self._others >= _OTHERS:
                 with self.recorder.work("pause"):
                     self._wake()
         elif not any(forbid() for forbid in self.forbids):
@@ -256,10 +256,11 @@ class Pauses:
         """Seconds that a stretch costs more than the same iterations without the recorder."""
         stretches = max(self._measured.weight, 1e-9)
         took = self._stretches.total / stretches
+        beyond = max(took - self._stretches.weight / stretches * pace, _LEAST * took)
         if self._measured.added < _FEW:
-            # Iterations differ: few of them say little. The clock around the recorder's work runs on while others do theirs.
-            return min(_UNSEEN * self._measured.total / stretches, took)
-        return max(took - self._stretches.weight / stretches * pace, _LEAST * took)
+            # Iterations differ, and few of them say little; but the clock around the recorder's work runs on while others work.
+            return min(_UNSEEN * self._measured.total / stretches, max(beyond, _AT_FIRST * took))
+        return beyond
 
     def _cease(self) -> None:
         """Record as before."""
