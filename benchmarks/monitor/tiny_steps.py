@@ -2,7 +2,7 @@
 
     python benchmarks/monitor/tiny_steps.py [--programs ppo dqn ...] [--rounds 30] [--warm 20]
 
-Each program (`tiny_turns.py`) runs without the recorder, with it as by default, and with two hooks on all modules that do
+Each program (`tiny_turns.py`) runs without the recorder, with it at `--budget 2`, and with two hooks on all modules that do
 nothing, which is what any tool costs that hears of forward passes. They take turns, a turn being so many updates that it
 takes some tenths of a second, and told is what `overhead.py` tells: medians of ratios of CPU time; and, since recording
 pauses there and a few turns are dear, all turns together.
@@ -24,7 +24,7 @@ from overhead import Child, Cost, _recorded, show
 PROGRAM = Path(__file__).resolve().parent / "tiny_turns.py"
 UPDATES = {"ppo": 32, "dqn": 100, "reinforce": 8, "evaluated": 20, "gan": 50, "lbfgs": 10, "maml": 6}
 """Of each program, the updates of a turn."""
-MODE = {"detail_young": 500}
+MODE = {"detail_young": 500, "grace": 0.0}
 
 
 def measure(program: str, warm: int, rounds: int) -> None:
@@ -32,8 +32,8 @@ def measure(program: str, warm: int, rounds: int) -> None:
     own = {**os.environ, "TINY_PROGRAM": program, "TINY_UPDATES": str(UPDATES[program])}
     with tempfile.TemporaryDirectory() as held:
         folder = Path(held)
-        recorded = {**own, **_recorded(folder / "default.trace", MODE, 3)}
-        ways = {"plain": own, "default": {**recorded, **{k: own[k] for k in ("TINY_PROGRAM", "TINY_UPDATES")}}}
+        recorded = {**own, **_recorded(folder / "budget.trace", MODE, 3)}
+        ways = {"plain": own, "budget": {**recorded, **{k: own[k] for k in ("TINY_PROGRAM", "TINY_UPDATES")}}}
         ways["hooks"] = {**own, "TINY_HOOKS": "1"}
         children = {name: Child([sys.executable, str(PROGRAM)], folder / name, ways[name]) for name in ways}
         costs: dict[str, list[Cost]] = {name: [] for name in children}
@@ -44,7 +44,7 @@ def measure(program: str, warm: int, rounds: int) -> None:
                 if number >= warm:
                     costs[name].append(cost)
         losses = {name: child.end() for name, child in children.items()}
-        size = sum(file.stat().st_size for file in (folder / "default.trace").iterdir())
+        size = sum(file.stat().st_size for file in (folder / "budget.trace").iterdir())
     print(f"{(warm + rounds) * UPDATES[program]} updates, of which {warm * UPDATES[program]} are left out;", end=" ")
     show(program, costs, losses, {})
     for name in ways:

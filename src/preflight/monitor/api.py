@@ -98,7 +98,8 @@ def monitoring(
     Args:
         output: The trace folder; ``.preflight/monitor/NAME-NUMBER`` where it is None.
         invariants: An invariants file, or several; the shipped library where there is none.
-        budget: The share of the time that recording may take, in per cent; 0 for no limit.
+        budget: The share of the time that recording may take, in per cent; 0 for no limit. Pauses keep it where nothing else
+            does, once recording has cost 20 seconds in all.
         every: Every how many iterations one is recorded in detail, after the first ones; None: 16, and each one while
             the run is young (see the command).
         watch: Whether to watch live.

@@ -240,8 +240,9 @@ def pauses_settings() -> Any:
 def test_the_budget_lets_it_pause_only_where_the_least_costs_twice_as_much(monkeypatch: Any) -> None:
     from test_budget import Run
 
-    for always, pausing_ in ((0.03, False), (0.2, True)):
-        run = Run(monkeypatch, 0.01, lambda run, always=always: 0.01 * (always + (0.05 if run.norms else 0.0)))
+    for always, grace, pausing_ in ((0.03, 0.0, False), (0.2, 0.0, True), (0.2, 5.0, False), (0.2, 0.5, True)):
+        cost = lambda run, always=always: 0.01 * (always + (0.05 if run.norms else 0.0))  # noqa: E731
+        run = Run(monkeypatch, 0.01, cost, grace=grace)
         begun: list[Any] = []
         run.budget.pauses = SimpleNamespace(on=False, begin=lambda work, costs, begun=begun: begun.append(costs))
         run.go(400)

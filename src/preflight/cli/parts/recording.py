@@ -11,7 +11,7 @@ import click
 
 from preflight.cli.parts.options import SCRIPT_ARGUMENTS, ScriptCommand
 from preflight.errors import UsageError
-from preflight.monitor.collect.settings import YOUNG, Settings, detail
+from preflight.monitor.collect.settings import GRACE, YOUNG, Settings, allowance, detail
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,8 +55,9 @@ def recording(command: F) -> F:
                      help="The trace folder (default: .preflight/monitor/SCRIPT-NUMBER)."),
         click.option("--force", is_flag=True, help="Write over a trace that is in the folder already."),
         click.option("--invariants", multiple=True, metavar="FILE", help=_INVARIANTS),
-        click.option("--budget", type=click.FloatRange(0, 100), default=2.0, show_default=True, metavar="PERCENT",
-                     help="The share of the run's time that recording may take; 0: no limit."),
+        click.option("--budget", type=click.FloatRange(0, 100), metavar="PERCENT",
+                     help="The share of the run's time that recording may take; 0: no limit (default: 2, once "
+                     f"recording has cost {GRACE:.0f} seconds where only pauses keep it)."),
         click.option("--every", type=click.IntRange(min=0), metavar="N",
                      help="After the first iterations, record every Nth one in detail; 0: none (default: 16)."),
         click.option("--first", type=click.IntRange(min=0), metavar="N",
@@ -99,7 +100,7 @@ class Session:
         return Settings(
             folder=str(folder),
             **detail(given["first"], given["every"])._asdict(),
-            budget=given["budget"],
+            **allowance(given["budget"])._asdict(),
             needs=tuple(sorted(needs_of(self.invariants))) if given["invariants"] else (),
             api=given["api"],
             control=str(folder / "control") if control else None,

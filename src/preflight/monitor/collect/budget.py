@@ -172,7 +172,10 @@ class Budget:
 
     def _pauses(self, price: _Price, allowed: float) -> bool:
         """Whether the least that can be told costs so much that the recorder pauses."""
+        recorder = self.recorder
         if self.pauses is None or price.share(0, 0) <= _PAUSES * allowed:
+            return False
+        if recorder.spent + recorder.beside() < recorder.settings.grace * 1e9:
             return False
         light = price.bare + price.norms + price.after
         return self.pauses.begin(price.work, Costs(light, price.detail))

@@ -10,6 +10,8 @@ from typing import NamedTuple
 VARIABLE = "PREFLIGHT_MONITOR"
 YOUNG = 500
 """Iterations up to which a run may be young."""
+GRACE = 20.0
+"""Seconds that recording may cost before it pauses, where nobody states a budget: of an hour half a hundredth."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Settings:
         repeats: Outside of detail, how many passes of one place are told that come one after the other (``repeated.py``);
             0 means all.
         budget: The share of the run's time that recording may take, in per cent; 0 means no limit.
+        grace: Seconds that recording may cost in all before the recorder pauses where it cannot keep the budget otherwise
+            (see ``pauses.py``): what is asked after a pause is less, and of a long run these seconds are little.
         needs: Names of what the invariants in force look at (see ``needs.py``); empty means everything.
         api: Whether calls of torch's own functions are recorded in detailed iterations.
         control: A file by which the watching process asks for a checkpoint or a stop, or None.
@@ -38,6 +42,7 @@ class Settings:
     norms_every: int = 1
     repeats: int = 0
     budget: float = 2.0
+    grace: float = GRACE
     needs: tuple[str, ...] = field(default=())
     api: bool = False
     control: str | None = None
@@ -60,6 +65,18 @@ def detail(first: int | None, every: int | None) -> Detail:
     """How much is recorded in detail, where a person said so and where not; who says how often is not given more."""
     young = YOUNG if first is None and every is None else 0
     return Detail(5 if first is None else first, young, 16 if every is None else every)
+
+
+class Allowance(NamedTuple):
+    """What recording may cost, by the names that it has in the settings."""
+
+    budget: float
+    grace: float
+
+
+def allowance(share: float | None) -> Allowance:
+    """What recording may cost, where a person said so and where not; who states a share means it from the beginning."""
+    return Allowance(2.0, GRACE) if share is None else Allowance(share, 0.0)
 
 
 def from_environment() -> Settings | None:
