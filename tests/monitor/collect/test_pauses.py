@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from preflight.monitor.library_of import shipped  # noqa: E402
 
 pytestmark = pytest.mark.torch
 FIRST = 12
+HEALTHY = Path(__file__).resolve().parents[3] / "benchmarks" / "monitor" / "healthy"
 
 
 @contextlib.contextmanager
@@ -194,6 +196,18 @@ def test_loops_that_go_on_in_a_pause_are_counted_on(monkeypatch: Any) -> None:
     told = [row for row in kept.table("batch") if row["i"] in resumed and row["loader"].startswith("loader")]
     assert told
     assert all(row["indices"] is None or len(row["indices"]) == 16 for row in told)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gan_dcgan", "grad_scaler_skips", "cnn_classifier"])
+def test_of_correct_programs_nothing_is_told(monkeypatch: Any, tmp_path: Path, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(HEALTHY / f"{name}.py")])
+    with pausing(monkeypatch, length=5) as (kept, _), contextlib.suppress(SystemExit):
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    assert len(kept.table("paused")) >= 2
+    assert not kept.table("trouble")
+    assert not judged(kept)
 
 
 def test_no_pause_begins_where_somebody_may_ask_for_a_checkpoint(monkeypatch: Any) -> None:
