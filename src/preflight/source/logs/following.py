@@ -183,7 +183,7 @@ class _Followed:
             parts = read_one(self.want, self._rules)
             self._whole = parts[0] if parts else None
             return False
-        style = style_of(head)
+        style = style_of(head, of_one=self.want.named.who.rank is not None)
         layout = layout_of(style) or self.want.named.layout or ("lines" if speaks_of_itself(head, style) else "")
         file = as_file(self.want, "text", layout=layout)
         self._reducer = Reducer(self._rules, file, style, self.want.most_steps)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 LEARNT = "learnt:"
 """What the style of a file begins with whose label was learnt; the expression that finds the label stands behind it."""
 MOST_LINES = 400
-_LOOKED_AT_FIRST = 32
+_LOOKED_AT_FIRST = 24
 _FARTHEST = 110
 """A number that stands later than this in its line is a part of what it says."""
 _MOST_NUMBERS = 10
@@ -87,10 +87,13 @@ def learn(lines: Sequence[str]) -> str:
         lines: Lines without colours; the groups ``rank``, ``local`` and ``node`` of the expression are who wrote a line.
     """
     lines = [line for line in lines if not _BEHIND.match(line)]
-    some = lines[:_LOOKED_AT_FIRST]
-    if not any(len(seen) >= _FEWEST and not _goes_up(seen) for seen in _numbers(some).values()) and not _names(some):
-        return ""
     return _of_numbers(lines) or _of_processes(lines) or _of_names(lines)
+
+
+def may_be_learnt(lines: Sequence[str]) -> bool:
+    """Return whether a few lines may tell writers apart; what most files of one writer hold does not, and is told so soon."""
+    some = [line for line in lines[:_LOOKED_AT_FIRST] if not _BEHIND.match(line)]
+    return any(len(seen) >= _FEWEST and not _goes_up(seen) for seen in _numbers(some).values()) or bool(_names(some))
 
 
 @lru_cache(maxsize=64)

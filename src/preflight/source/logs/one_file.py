@@ -126,7 +126,7 @@ def _part(wanted: Wanted, opened: Opened, rules: Rules, head: bytes) -> Reduced:
 
 def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes, begin: int = 0) -> Reduced:
     head = opened.text_of(head)
-    style = style_of(head)
+    style = style_of(head, of_one=wanted.named.who.rank is not None)
     own = speaks_of_itself(head, style)
     layout = layout_of(style) or ("lines" if own and not wanted.named.layout else wanted.named.layout)
     file = as_file(wanted, "text", layout=layout)

@@ -19,6 +19,7 @@ _LOOKED_AT = 3 << 12
 _MOST_LINES = 60
 _OWNED = 2
 _MOST_SAID = 1000
+_FIRST = 24
 _SAYS = re.compile(r"(?<![\w-])(?i:(?:global )?rank)[ _:=#]{0,2}(\d{1,7})(?![\d.])")
 
 
@@ -48,8 +49,12 @@ def ranks_told(sample: bytes, style: LineStyle) -> list[Process]:
     if b"rank" not in sample and b"Rank" not in sample:
         return []
     told: dict[tuple[str | None, int], set[int]] = defaultdict(set)
-    for line in plain(decoded(sample)).split("\n")[:_MOST_SAID]:
+    numbered = False
+    for place, line in enumerate(plain(decoded(sample)).split("\n")[:_MOST_SAID]):
         head = head_of(unwrapped(line), style)
+        numbered = numbered or head.who.pid is not None
+        if place > _FIRST and not numbered:
+            break
         said = _SAYS.search(line, head.end) if head.who.pid is not None and head.who.rank is None else None
         if said is not None and head.who.pid is not None:
             told[head.who.node, head.who.pid].add(int(said[1]))

@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from preflight.source.logs.learnt import LEARNT, MOST_LINES, learn, of_two, of_writers
+from preflight.source.logs.learnt import LEARNT, MOST_LINES, learn, may_be_learnt, of_two, of_writers
 from preflight.source.logs.pages import decoded
 from preflight.source.logs.prefixes import NUMBERED, PLACE, POD, TAG, LineStyle, head_of, plain
 from preflight.vocabulary.log import Who
@@ -36,6 +36,9 @@ _OF_SEVERAL = re.compile(
     r"|\bgloo\b|torch\.distributed|torch/distributed|\bFSDP|\bDDP\b|DistributedDataParallel|[Dd]eep[Ss]peed"
 )
 """What is said where a program runs as several ranks."""
+_OF_SEVERAL_HOLD = (b"rank", b"Rank", b"RANK", b"orld", b"ORLD", b"rocess", b"PROCESS", b"torch", b"educe", b"NCCL", b"gloo", b"FSDP", b"DDP",
+                    b"DataParallel", b"peed")  # fmt: skip
+"""One of these is in what that expression finds."""
 _SAYS_RANK = re.compile(r"(?<![\w-])(?:global )?[Rr]ank[ _:=]{0,2}(\d{1,7})(?![\d.])")
 _TRIED = 8
 _FIRST = 24
@@ -52,8 +55,8 @@ _INNER = bytes(range(0x80, 0xC0))
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
 
 
-def style_of(sample: bytes) -> LineStyle:
-    """Return what kind of label the lines of a sample bear at their beginning."""
+def style_of(sample: bytes, *, of_one: bool = False) -> LineStyle:
+    """Return what kind of label the lines of a sample bear at their beginning; ``of_one``: by its name the file is that of one rank."""
     text = plain(decoded(sample[:_LOOKED_AT]))
     # A bar is drawn again and again in one line, which bears one label.
     whole = text.split("\n") if "\n" in text else text.splitlines()
@@ -82,18 +85,21 @@ def style_of(sample: bytes) -> LineStyle:
         return "pods"
     if _numbered(lines):
         return "numbered"
-    return "workers" if _workers_are_ranks(sample) else _learnt(sample, lines)
+    if _workers_are_ranks(sample):
+        return "workers"
+    return "" if of_one else _learnt(sample, lines)
 
 
 def _learnt(sample: bytes, lines: list[str]) -> LineStyle:
     """Return what the lines themselves tell of the label that they bear, where they are those of several ranks and bear no known one."""
-    if not any(_OF_SEVERAL.search(line) for line in lines):
+    if not any(word in sample for word in _OF_SEVERAL_HOLD):
         return ""
     known = sum(head_of(line).who != Who() for line in lines[:_FIRST])
     if _SOME * min(len(lines), _FIRST) <= known:
         return "labelled" if not speaks_of_itself(sample, "") and _ranks_speak(lines[:_FIRST]) else ""
-    whole = [line for line in plain(decoded(sample)).split("\n")[:MOST_LINES] if line.strip()]
-    return learn(whole)
+    if not may_be_learnt(lines) or not any(_OF_SEVERAL.search(line) for line in lines):
+        return ""
+    return learn([line for line in plain(decoded(sample)).split("\n")[:MOST_LINES] if line.strip()])
 
 
 def _numbered(lines: list[str]) -> bool:
