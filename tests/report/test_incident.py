@@ -65,7 +65,7 @@ def test_a_rank_that_falls_silent_is_seen_in_the_map() -> None:
     assert "Who spoke when" in page
     assert "rank 4, 2026-05-28 20:35:40.000: 1" in page  # the last of 64 spans of ten seconds, from 90 s before
     assert "rank 5, 2026-05-28 20:35:40.000" not in page
-    assert page.count("accused") == 2  # its style, and one rank
+    assert page.count("accused") == 3  # its style, and one rank, in the timeline and in the map
 
 
 def _bare() -> Report:

@@ -115,3 +115,14 @@ def test_of_many_ranks_with_something_those_with_most_are_shown() -> None:
     drawn = heatmap(cells, ranks=range(500), first=0.0, last=2.0, width=1.0, ticks=[], title=lambda *_: "")
     assert drawn is not None
     assert {"rank 123", "rank 499"} <= {row["name"] for row in drawn["rows"]}
+
+
+@pytest.mark.parametrize("accused", [(3_919,), (7, 3_919, 5_000)])
+def test_of_thousands_of_ranks_the_accused_ones_have_their_lane(accused: tuple[int, ...]) -> None:
+    every = tuple(range(4_096))
+    said = [Moment(time=time, role="cascade", ranks=every, text="timed out", quote=QUOTE) for time in (0.0, 5.0)]
+    drawn = incident_picture((*said, _moment(None, "root", rank=3_919)), accused)
+    assert drawn is not None
+    assert len(drawn["rows"]) == MOST_ROWS
+    assert [row["name"] for row in drawn["rows"] if row["culprit"]] == [f"rank {one}" for one in accused if one < 4_096]
+    assert drawn["left_out"] == 4_096 - MOST_ROWS

@@ -125,7 +125,7 @@ def _why(incident: Incident) -> dict[str, Any]:
 def _when_and_where(incident: Incident) -> dict[str, Any]:
     """Return what happened in order, on which ranks, and how well that order is known."""
     return {
-        "lanes": incident_picture(incident.timeline),
+        "lanes": incident_picture(incident.timeline, incident.culprit.ranks),
         "timeline": [_moment(moment) for moment in incident.timeline[:MOST_MOMENTS]],
         "timeline_left": max(len(incident.timeline) - MOST_MOMENTS, 0),
         "consequences": [_moment(moment) for moment in incident.consequences],

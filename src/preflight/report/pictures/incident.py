@@ -83,8 +83,11 @@ class Clock:
         return found
 
 
-def incident_picture(moments: tuple[Moment, ...]) -> dict[str, Any] | None:
-    """Return the moments that have a time as marks in lanes; None where all have the same time, or none."""
+def incident_picture(moments: tuple[Moment, ...], accused: tuple[int, ...] = ()) -> dict[str, Any] | None:
+    """Return the moments that have a time as marks in lanes; None where all have the same time, or none.
+
+    Of many lanes those of the accused ranks are drawn, then those in which a cause is told, then the first ones.
+    """
     timed = [moment for moment in moments[:MOST_MOMENTS] if moment.time is not None]
     times = [moment.time for moment in timed if moment.time is not None]
     if len(set(times)) < 2:
@@ -93,13 +96,17 @@ def incident_picture(moments: tuple[Moment, ...]) -> dict[str, Any] | None:
     told = [(lane, moment) for moment in timed for lane in _lanes_of(moment)]
     telling = {lane for lane, moment in told if moment.role in ("root", "confirmation")}
     every = {lane for lane, _ in told}
-    chosen = sorted(sorted(every, key=lambda lane: (lane not in telling, lane))[:MOST_ROWS])
+    named = {f"rank {rank}" for rank in accused}
+    order = sorted(every, key=lambda lane: (lane[1] not in named, lane not in telling, lane))
+    chosen = sorted(order[:MOST_ROWS])
     rows = {name: at for at, (_, name) in enumerate(chosen)}
     marks = [_mark(moment, rows[name], clock) for (_, name), moment in told if name in rows]
     _side_by_side(marks)
     weight = {"root": 2, "confirmation": 1}
     return {
-        "rows": [{"name": _short(lane), "title": lane, "y": at * ROW} for lane, at in rows.items()],
+        "rows": [
+            {"name": _short(lane), "title": lane, "y": at * ROW, "culprit": lane in named} for lane, at in rows.items()
+        ],
         "row": ROW - 2,
         "height": ROW * len(rows),
         "long": any(len(lane) > 9 for lane in rows),
