@@ -56,7 +56,12 @@ def scope_of(window: Window, needs: Set[str] | None = None) -> str:
     run = window.run
     for name in ("root", "forward"):
         for call in window.named(name):
-            kind = (call.args or {}).get("type")
+            given = call.args or {}
+            if given.get("inner"):
+                run.wrappers[call.object] = given["type"]
+            kind = given.get("inner") or given.get("type")
+            if name == "forward" and kind == run.wrappers.get(call.object):
+                continue  # what it holds is known
             if kind and run.classes.get(call.object) != kind:
                 run.classes[call.object] = kind
                 if (call.args or {}).get("library"):

@@ -209,6 +209,7 @@ class Run:
         self.flow: Any = None  # and the forward passes, see flow.py
         self.fingerprints: Any = None  # and the fingerprints of parameters, see fingerprints.py
         self.classes: dict[str, str] = {}  # of the modules that the program calls, see scope.py
+        self.wrappers: dict[str, str] = {}  # of those of which one holds another, the class of the outer one
         self.librarys: set[str] = set()  # those of them that come from an installed library
         self.optimizers: set[str] = set()  # classes of those that stepped, see scope.py
         self.numbers: Any = None  # those that somebody chose, see options.py

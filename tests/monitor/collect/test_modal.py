@@ -314,3 +314,16 @@ def test_own_layers_tell_whether_they_follow_their_statistics(keeps: bool) -> No
     assert not kept.table("trouble")
     told = [(call["args"].get("own"), call["args"].get("unfollowed")) for call in kept.calls("forward")]
     assert told == [(None, None)] * 2 + [(1, 0 if keeps else 1)] * 2
+
+
+def test_the_root_of_a_replica_tells_the_class_that_it_is_one_of(tmp_path: Path) -> None:
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        with recorded() as kept:
+            model = torch.nn.parallel.DistributedDataParallel(built())
+            model(torch.randn(3, 4))
+    finally:
+        torch.distributed.destroy_process_group()
+    (told,) = [row["args"] for row in kept.calls("root")]
+    assert (told["type"], told["inner"]) == ("DistributedDataParallel", "Sequential")

@@ -289,3 +289,12 @@ def test_an_optimizer_that_an_option_names_is_a_setting(
     kind: str, script: str, options: dict[str, Any], named: bool
 ) -> None:
     assert is_named(kind, next(set_to(script, options)).run) is named
+
+
+def test_a_replica_is_trained_as_the_model_is_by_one_process() -> None:
+    mini = Mini({"model.0.weight": {"module": "Linear"}}, world=2)
+    told = {"type": "DistributedDataParallel", "inner": "Net"}
+    forward = ("forward model", {"args": {"type": "DistributedDataParallel", "training": True}})
+    wrapped = mini.window(("root model", {"args": told}), forward, "backward", "step optimizer0:SGD")
+    assert scope_of(wrapped) == scope_of(next(training("Net")))
+    assert scope_of(mini.window(forward)) == scope_of(wrapped), "it stays so"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from .naming import Names, parts
+from .naming import Names, parts, replica
 from .places import is_of_library
 from .plain import Outside, impossible
 from .plain import parts as plain_parts
@@ -160,8 +160,11 @@ class Modal:
         told = before is not None and before.module() is module and before.names == found.names
         if not told:
             short = {word: names[:_MOST_NAMES] for word, names in found.names.items()}
-            library = {"library": True} if is_of_library(type(module)) else {}
-            self.recorder.event("root", name, {"type": type(module).__name__, **library, **short})
+            held = replica(module)
+            more: dict[str, Any] = {"library": True} if is_of_library(type(held)) else {}
+            if held is not module:
+                more["inner"] = type(held).__name__
+            self.recorder.event("root", name, {"type": type(module).__name__, **more, **short})
         return found
 
     def _follows(self, part: Any) -> bool:

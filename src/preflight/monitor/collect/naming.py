@@ -38,6 +38,13 @@ def inner(module: Any) -> Any:
     return module
 
 
+def replica(module: Any) -> Any:
+    """The module of which a data-parallel one holds a replica, which several processes train as one does; else itself."""
+    if type(module).__name__ != "DistributedDataParallel":
+        return module
+    return module.__dict__.get("_modules", {}).get("module", module)
+
+
 def parts(module: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     """The module and its parts with their names, wrappers looked through, each once."""
     seen: set[int] = set()
