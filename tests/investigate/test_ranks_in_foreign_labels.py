@@ -164,3 +164,12 @@ def test_a_silent_rank_beside_one_that_names_its_own_cause_was_cut_short(tmp_pat
         if not (line.startswith("unit=1") and any(word in line for word in ("Trace", "File", "(batch)", "Error")))
     ]
     assert _culprit(tmp_path, out=kept).ranks == (3,)
+
+
+def test_the_one_container_that_raises_something_of_its_own_is_named_though_none_is_told_its_rank(
+    tmp_path: Path,
+) -> None:
+    own = "RuntimeError: the sampler lost its place"
+    told = _run(lambda rank: f"W-{rank + 1}/4 ", 2)
+    lines = [line.replace(OWN, own).replace("start, world_size 4", "start") for line in told]
+    assert _culprit(tmp_path, out=lines).nodes == ("W-3",)

@@ -59,7 +59,13 @@ def test_the_rank_is_found_in_the_field_that_tells_writers_apart(form: str) -> N
 
 
 @pytest.mark.parametrize(
-    "form", ["{time} {node} card{local} {said}", "{time} - job@{node}#{local} - {said}", "<{node}:{local}> {said}"]
+    "form",
+    [
+        "{time} {node} card{local} {said}",
+        "{time} - job@{node}#{local} - {said}",
+        "<{node}:{local}> {said}",
+        "{time} card={local} host={node} :: {said}",
+    ],
 )
 def test_a_machine_and_a_place_on_it_are_found(form: str) -> None:
     lines = _lines(form)

@@ -78,15 +78,15 @@ def _first(scene: Scene, named: list[Event]) -> Iterator[Vote]:
 def _of_a_node(scene: Scene) -> Iterator[Vote]:
     """Vote for the only one of several nodes that names a cause itself, where nothing tells which process is which rank."""
     people = scene.case.people
-    if people.ranks() or len(people.nodes) < 2:
+    if people.seen or len(people.nodes) < 2:
         return
     named: dict[str, Event] = {}
     for event in scene.roots():
-        if event.node is not None and event.specific and not compares(event):
+        if event.node is not None and not event.id.startswith(("exit.", "end.")) and not compares(event):
             named.setdefault(event.node, event)
     if len(named) == 1:
         node, event = named.popitem()
-        yield Vote(kind="root-event", node=node, text=f"names a cause itself: {event.title}",
+        yield Vote(kind="root-event" if event.specific else "exception", node=node, text=f"names a cause itself: {event.title}",
                    quotes=(scene.case.quote(event.hit),))  # fmt: skip
 
 

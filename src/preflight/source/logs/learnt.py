@@ -1,6 +1,6 @@
 """Learns from the lines of a file in which of their fields the one who wrote them stands, where no known label tells it.
 
-A loggers's format is anybody's own, but what it puts before each line has the same shape in all of them: but for the digits, the
+A logger's format is anybody's own, but what it puts before each line has the same shape in all of them: but for the digits, the
 level and the name of the host.
 So the numbers that stand behind the same shape are looked at together.
 They are those of writers where all from nought are there, come in no order, and several of them say the same things; a counter
@@ -52,6 +52,7 @@ _BEHIND = re.compile(
 _NUMBER = re.compile(r"(?<!\d)(?<!\d[.,/-])\d{1,8}(?!\d)(?![.:,-]\d)(?!/\d+/)")
 _WORD = re.compile(r"([A-Za-z]+)[^A-Za-z0-9]{0,3}$")
 _NAME = re.compile(r"(?<![\w.-])[A-Za-z](?:[\w.-]*[\w])?")
+_HOST_BEHIND = re.compile(r"([^\w]{1,3}(?:[A-Za-z]{1,12}[=: ])?)(?P<node>[A-Za-z][\w.-]*\w)")
 _DIGIT = re.compile(r"\d")
 _SOURCE = re.compile(r"\.(?:py|cpp|cc|cu|h|c|rs|go)$")
 _NO_WRITERS = frozenset(
@@ -205,6 +206,8 @@ def _of_numbers(lines: Sequence[str]) -> str:
     if word is not None and word[1].lower() in _NODES:
         return _style(lines[first[0].line], first[0], "", _token_at(lines[first[0].line], first[0].start))
     host = _host_before(first, lines)
+    if host is None and (style := _with_host_behind(first, lines)):
+        return style
     if host is None:
         return _style(lines[first[0].line], first[0], "rank", None, _other_beginnings(first, lines))
     return _style(lines[first[0].line], first[0], "local" if _overlap(first, lines, host) else "rank", host)
@@ -255,6 +258,29 @@ def _host_before(seen: Sequence[_Seen], lines: Sequence[str]) -> tuple[int, int]
         if _may_be_hosts(found):
             return begin, end
     return None
+
+
+def _with_host_behind(seen: Sequence[_Seen], lines: Sequence[str]) -> str:
+    """Return the style where the name of a machine stands next behind the number, several ones have the same numbers."""
+    found: dict[str, set[int]] = defaultdict(set)
+    between: set[str] = set()
+    for one in seen:
+        end = one.start + len(str(one.value))
+        match = _HOST_BEHIND.match(lines[one.line], end)
+        if match is None:
+            return ""
+        found[match["node"]].add(one.value)
+        between.add(match[1])
+    names = [name for name, values in found.items() for _ in range(len(seen) // len(found))]
+    if (
+        len(between) != 1
+        or not _may_be_hosts(names)
+        or not any(a & b for a, b in itertools.combinations(found.values(), 2))
+    ):
+        return ""
+    line = lines[seen[0].line]
+    label = _style(line, seen[0], "local", None).rpartition(r"(?P<local>\d{1,7})")
+    return f"{label[0]}{label[1]}{re.escape(between.pop())}(?P<node>[A-Za-z][\\w.-]*\\w)"
 
 
 def _may_be_hosts(found: Sequence[str]) -> bool:
