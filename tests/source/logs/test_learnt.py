@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from preflight.source.logs.learnt import LEARNT
+from preflight.source.logs.label_forms import LEARNT
 from preflight.source.logs.owners import owner_of
 from preflight.source.logs.prefixes import head_of
 from preflight.source.logs.styles import style_of

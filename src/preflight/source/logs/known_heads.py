@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from preflight.source.logs.learnt import LEARNT
+from preflight.source.logs.label_forms import LEARNT
 from preflight.source.logs.prefixes import Head, LineStyle, head_of
 from preflight.source.logs.times import Stamp, iso_at
 from preflight.vocabulary.log import Who

@@ -13,11 +13,10 @@ import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
-LEARNT = "learnt:"
-"""What the style of a file begins with whose label was learnt; the expression that finds the label stands behind it."""
+from preflight.source.logs.label_forms import AS, PART, pattern, shape_of, style_for
+
 MOST_LINES = 400
 _LOOKED_AT_FIRST = 24
 _FARTHEST = 110
@@ -32,19 +31,6 @@ _TAIL = 8
 _MOST_BEGINNINGS = 3
 _SELDOM = 0.2
 """Of the changes between writers so many at least are none that a counter makes."""
-_PART = re.compile(
-    r"(?P<level>\b(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|SEVERE|trace|debug|info|notice|warn(?:ing)?|error|critical)\b"
-    r"|(?<![\w.])[IWEF](?=\d{4} ))|(?P<noon>\b[AP]M\b)"
-    r"|(?P<month>\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b)|(?P<digits>\d+)|(?P<blanks>[ \t]+)|(?P<rest>[A-Za-z]+|.)",
-    re.DOTALL,
-)
-_AS = {
-    "level": ("L", r"[A-Za-z]{1,8}"),
-    "noon": ("N", r"[AP]M"),
-    "month": ("M", r"[A-Z][a-z]{2}"),
-    "digits": ("0", r"\d+"),
-    "blanks": (" ", r"[ \t]+"),
-}
 _BEHIND = re.compile(
     r"\s+(?!\s|[A-Z]{4,8}\b)|[│╭╰❱]|\[rank\d+\]:|Traceback \(|[\w.]*(?:Error|Exception|Interrupt)\b|[{}=*#-]*$|\{\""
 )
@@ -97,12 +83,6 @@ def may_be_learnt(lines: Sequence[str]) -> bool:
     return any(len(seen) >= _FEWEST and not _goes_up(seen) for seen in _numbers(some).values()) or bool(_names(some))
 
 
-@lru_cache(maxsize=64)
-def pattern(style: str) -> re.Pattern[str]:
-    """Return the expression of a learnt style."""
-    return re.compile(style.removeprefix(LEARNT))
-
-
 def of_writers(labels: Sequence[int]) -> bool:
     """Whether numbers before lines are those of writers: all from nought, now and then before several lines, in no order.
 
@@ -132,24 +112,18 @@ def _numbers(lines: Sequence[str]) -> dict[str, list[_Seen]]:
     found: dict[str, list[_Seen]] = defaultdict(list)
     for place, line in enumerate(lines):
         before, count = "", 0
-        for part in _PART.finditer(line, 0, _FARTHEST):
+        for part in PART.finditer(line, 0, _FARTHEST):
             kind = part.lastgroup or ""
             start, end = part.span()
             if kind == "digits" and _NUMBER.match(line, start):
-                found[f"{before}\0{_shape(line[end : end + 1])}"].append(
+                found[f"{before}\0{shape_of(line[end : end + 1])}"].append(
                     _Seen(place, int(part[0]), start, line[end : end + _TEMPLATE])
                 )
                 count += 1
                 if count == _MOST_NUMBERS:
                     break
-            before += _AS[kind][0] if kind in _AS else part[0]
+            before += AS[kind][0] if kind in AS else part[0]
     return found
-
-
-def _shape(text: str) -> str:
-    return "".join(
-        _AS[kind][0] if (kind := match.lastgroup or "") in _AS else match[0] for match in _PART.finditer(text)
-    )
 
 
 def _may_be_writers(seen: Sequence[_Seen]) -> bool:
@@ -173,7 +147,7 @@ def _are_writers(seen: Sequence[_Seen], lines: Sequence[str]) -> bool:
     word = _WORD.search(lines[seen[0].line][: seen[0].start])
     if word is not None and word[1].lower() in _NO_WRITERS:
         return False
-    return (_in_no_order(labels) or of_two(labels)) and _say_the_same((one.value, _shape(one.rest)) for one in seen)
+    return (_in_no_order(labels) or of_two(labels)) and _say_the_same((one.value, shape_of(one.rest)) for one in seen)
 
 
 def _say_the_same(said: Iterator[tuple[object, str]]) -> bool:
@@ -201,16 +175,16 @@ def _of_numbers(lines: Sequence[str]) -> str:
     if behind is not None:  # what stands before tells the machine, and the number behind it a place on it
         name = _token_at(lines[behind[0].line], first[0].start)
         kind = "local" if _overlap(behind, lines, name) else "rank"
-        return _style(lines[behind[0].line], behind[0], kind, name)
+        return style_for(lines[behind[0].line], behind[0].start, kind, name)
     word = _WORD.search(lines[first[0].line][: first[0].start])
     if word is not None and word[1].lower() in _NODES:
-        return _style(lines[first[0].line], first[0], "", _token_at(lines[first[0].line], first[0].start))
+        return style_for(lines[first[0].line], first[0].start, "", _token_at(lines[first[0].line], first[0].start))
     host = _host_before(first, lines)
     if host is None and (style := _with_host_behind(first, lines)):
         return style
     if host is None:
-        return _style(lines[first[0].line], first[0], "rank", None, _other_beginnings(first, lines))
-    return _style(lines[first[0].line], first[0], "local" if _overlap(first, lines, host) else "rank", host)
+        return style_for(lines[first[0].line], first[0].start, "rank", None, _other_beginnings(first, lines))
+    return style_for(lines[first[0].line], first[0].start, "local" if _overlap(first, lines, host) else "rank", host)
 
 
 def _of_processes(lines: Sequence[str]) -> str:
@@ -221,8 +195,8 @@ def _of_processes(lines: Sequence[str]) -> str:
         if not several or len(seen) < max(_FEWEST, _SHARE * len(lines)):
             continue
         turns = sum(one.value != other.value for one, other in itertools.pairwise(seen))
-        if turns >= 2 * len(values) and _say_the_same((one.value, _shape(one.rest)) for one in seen):
-            return _style(lines[seen[0].line], seen[0], "pid", _host_before(seen, lines))
+        if turns >= 2 * len(values) and _say_the_same((one.value, shape_of(one.rest)) for one in seen):
+            return style_for(lines[seen[0].line], seen[0].start, "pid", _host_before(seen, lines))
     return ""
 
 
@@ -279,19 +253,19 @@ def _with_host_behind(seen: Sequence[_Seen], lines: Sequence[str]) -> str:
     ):
         return ""
     line = lines[seen[0].line]
-    label = _style(line, seen[0], "local", None).rpartition(r"(?P<local>\d{1,7})")
+    label = style_for(line, seen[0].start, "local", None).rpartition(r"(?P<local>\d{1,7})")
     return f"{label[0]}{label[1]}{re.escape(between.pop())}(?P<node>[A-Za-z][\\w.-]*\\w)"
 
 
 def _may_be_hosts(found: Sequence[str]) -> bool:
     told = set(found)
     fit = all(_DIGIT.search(name) and not _SOURCE.search(name) for name in told)
-    return 1 < len(told) <= len(found) // 3 and fit and len({_shape(name) for name in told}) == 1
+    return 1 < len(told) <= len(found) // 3 and fit and len({shape_of(name) for name in told}) == 1
 
 
 def _overlap(seen: Sequence[_Seen], lines: Sequence[str], host: tuple[int, int]) -> bool:
     """Whether machines have the same numbers: then they are places on them."""
-    expression = pattern(_style(lines[seen[0].line], seen[0], "local", host))
+    expression = pattern(style_for(lines[seen[0].line], seen[0].start, "local", host))
     values: dict[str, set[str]] = defaultdict(set)
     for one in seen:
         if (match := expression.match(lines[one.line])) is not None:
@@ -305,11 +279,11 @@ def _other_beginnings(seen: Sequence[_Seen], lines: Sequence[str]) -> list[str]:
     A logger that tells a time only once leaves it blank where it is the same.
     """
     line, start = lines[seen[0].line], seen[0].start
-    tail = _shape(line[:start])[-_TAIL:]
+    tail = shape_of(line[:start])[-_TAIL:]
     if not any(letter.isalpha() for letter in tail):
         return []
     told = {one.value for one in seen}
-    own = _shape(line[:start])
+    own = shape_of(line[:start])
     found: dict[str, str] = {}
     for key, others in _numbers(lines).items():
         before = key.partition("\0")[0]
@@ -318,51 +292,13 @@ def _other_beginnings(seen: Sequence[_Seen], lines: Sequence[str]) -> list[str]:
     return list(found.values())[:_MOST_BEGINNINGS]
 
 
-def _style(line: str, seen: _Seen | None, kind: str, name: tuple[int, int] | None, others: Sequence[str] = ()) -> str:
-    """Return the expression for labels of the shape of one: up to and with the number, or the name where there is none."""
-    stop = seen.start if seen is not None and kind else (name or (0, 0))[1]
-    parts, place = [r"\s*"], len(line) - len(line.lstrip())
-    while place < stop:
-        if name is not None and place == name[0]:
-            parts.append(r"(?P<node>[A-Za-z](?:[\w.-]*\w)?|\d+)")
-            place = name[1]
-            continue
-        match = _PART.match(line, place)
-        if match is None:
-            break
-        known = (match.lastgroup or "") in _AS
-        parts.append(_AS[match.lastgroup or ""][1] if known else re.escape(match[0]))
-        place = match.end()
-    if others:
-        parts = [f"(?:{'|'.join([''.join(parts), *map(_expression, others)])})"]
-    if kind and seen is not None:
-        parts.append(rf"(?P<{kind}>\d{{1,7}})")
-        place = seen.start + len(str(seen.value))
-        place = re.compile(r"\d*").match(line, seen.start).end()  # type: ignore[union-attr]
-    follows = line[place : place + 1]
-    total = re.compile(r"(?:/| of )\d+").match(line, place)
-    if total is not None:
-        parts.append(r"(?:/| of )\d+")
-        follows = line[total.end() : total.end() + 1]
-    closing = (
-        rf"{re.escape(follows)}[^\w\s]*" if follows and not follows.isspace() and not follows.isalnum() else r"(?=\s|$)"
-    )
-    return f"{LEARNT}{''.join(parts)}{closing}"
-
-
-def _expression(text: str) -> str:
-    """Return an expression for all texts of the shape of one."""
-    parts = ((match.lastgroup or "", match[0]) for match in _PART.finditer(text.lstrip()))
-    return r"\s*" + "".join(_AS[kind][1] if kind in _AS else re.escape(part) for kind, part in parts)
-
-
 def _names(lines: Sequence[str]) -> dict[str, list[tuple[int, str, int, int]]]:
     """Return the names with digits that stand first in lines, by the shape of what stands before them and of themselves."""
     found: dict[str, list[tuple[int, str, int, int]]] = defaultdict(list)
     for place, line in enumerate(lines):
         name = _NAME.search(line, 0, _FARTHEST)
         if name is not None and _DIGIT.search(name[0]) and not _SOURCE.search(name[0]):
-            found[f"{_shape(line[: name.start()])}\0{_shape(name[0])}"].append(
+            found[f"{shape_of(line[: name.start()])}\0{shape_of(name[0])}"].append(
                 (place, name[0], name.start(), name.end())
             )
     return {
@@ -375,8 +311,8 @@ def _of_names(lines: Sequence[str]) -> str:
     for seen in _names(lines).values():
         names = [name for _, name, _, _ in seen]
         turns = sum(before != after for before, after in itertools.pairwise(names))
-        said = ((name, _shape(lines[place][end : end + _TEMPLATE])) for place, name, _, end in seen)
+        said = ((name, shape_of(lines[place][end : end + _TEMPLATE])) for place, name, _, end in seen)
         if 2 * len(seen) >= len(lines) and turns >= 2 * len(set(names)) and _say_the_same(said):
             place, _, begin, end = seen[0]
-            return _style(lines[place], None, "", (begin, end))
+            return style_for(lines[place], None, "", (begin, end))
     return ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from preflight.source.logs.learnt import LEARNT, pattern
+from preflight.source.logs.label_forms import LEARNT, pattern
 from preflight.source.logs.times import Stamp, stamp_at
 from preflight.vocabulary.log import Who
 

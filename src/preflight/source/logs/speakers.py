@@ -9,7 +9,7 @@ import msgspec
 
 from preflight.source.logs.blocks import Block
 from preflight.source.logs.clock import Clock
-from preflight.source.logs.learnt import LEARNT
+from preflight.source.logs.label_forms import LEARNT
 from preflight.source.logs.pages import decoded, merged
 from preflight.source.logs.prefixes import LineStyle, head_of, plain
 from preflight.source.logs.wrapped import unwrapped

@@ -7,7 +7,8 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from preflight.source.logs.learnt import LEARNT, MOST_LINES, learn, may_be_learnt, of_two, of_writers
+from preflight.source.logs.label_forms import LEARNT
+from preflight.source.logs.learnt import MOST_LINES, learn, may_be_learnt, of_two, of_writers
 from preflight.source.logs.pages import decoded
 from preflight.source.logs.prefixes import NUMBERED, PLACE, POD, TAG, LineStyle, head_of, plain
 from preflight.vocabulary.log import Who
