@@ -99,7 +99,8 @@ nets, drivers = made(kinds_of_run())
 for x in loader:
     for driver in drivers.values():
         driver.zero_grad()
-    nn.functional.mse_loss(nets["decoder"](nets["encoder"](x)), x).backward()
+    encode, decode = nets["encoder"], nets["decoder"]
+    nn.functional.mse_loss(decode(encode(x)), x).backward()
     drivers["encoder"].step()
     drivers["decoder"].step()
 """,
