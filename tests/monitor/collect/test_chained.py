@@ -179,3 +179,36 @@ def test_a_pass_that_keeps_its_graph_says_so_however_it_was_asked() -> None:
 
     assert told(keep, "retain_graph") == told(keep_by_name, "retain_graph") == [True] * 6
     assert told(let_go, "retain_graph") == [0] * 6
+
+
+def test_each_result_of_one_operation_is_a_loss_of_its_own() -> None:
+    def taken_apart(again: bool) -> Turn:
+        def turn(loss: Losses, optimizer: Any) -> None:
+            optimizer.zero_grad()
+            first, second = torch.stack([loss(), loss()]).unbind()
+            first.backward(retain_graph=True)
+            (first if again else second).backward()
+            optimizer.step()
+
+        return turn
+
+    def in_a_sum(loss: Losses, optimizer: Any) -> None:
+        optimizer.zero_grad()
+        first, second = torch.stack([loss(), loss()]).unbind()
+        first.backward(retain_graph=True)
+        (second + loss()).backward()
+        optimizer.step()
+
+    assert told(taken_apart(again=False), "again") == told(in_a_sum, "again") == [0] * 12
+    assert told(taken_apart(again=True), "again") == [0, 1] * 6
+
+
+def test_a_loss_that_is_passed_back_in_shares_is_weighed_by_the_program() -> None:
+    def shared(loss: Losses, optimizer: Any) -> None:
+        one = loss()
+        optimizer.zero_grad()
+        for share in (0.25, 0.75):
+            one.backward(gradient=torch.tensor(share), retain_graph=True)
+        optimizer.step()
+
+    assert told(shared, "again") == [0] * 12

@@ -229,8 +229,14 @@ def _kept(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> bool | None:
-    """Whether a pass keeps its graph, by what ``torch.autograd.backward`` was given; None where it is for some leaves alone."""
-    if inputs is not None:
+    """Whether a pass keeps its graph, by what ``torch.autograd.backward`` was given.
+
+    None where it is for some leaves alone, or the program weighs its gradients.
+    """
+    weights = grad_tensors if grad_variables is None else grad_variables
+    if inputs is not None or any(
+        one is not None for one in (weights if isinstance(weights, (tuple, list)) else (weights,))
+    ):
         return None
     return bool(create_graph if retain_graph is None else retain_graph)
 

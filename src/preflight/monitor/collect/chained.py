@@ -1,7 +1,8 @@
 """Losses that hold one that was gone backward from before: over how many steps they reach back, and what counts twice.
 
 Only a graph that is kept can be gone through again, so that nothing is looked at where none is. A root of a pass is marked
-in its own dictionary, which lives as long as it does; nothing of a graph is held.
+in its own dictionary, which lives as long as it does; nothing of a graph is held. An operation with several results, as one
+that takes a tensor apart, is the root of each of them: marked is which one was gone backward from.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Chained:
         recorder = self.recorder
         if self._written():
             self._since = recorder.passes
-        found = self._found(root)
+        found = self._found(root, loss.output_nr)
         number, iteration, depth = found
         if 0 <= number < recorder.passes - recorder.waiting:  # it lies before the last step of any optimizer
             if iteration < recorder.iteration:
@@ -56,23 +57,25 @@ class Chained:
         elif number >= self._since and not self._frozen():
             seen[AGAIN] = recorder.passes - number
         if kept and loss.numel() == 1:  # of more numbers the program may weigh each as it likes
-            root.metadata[_MARK] = (recorder.passes, recorder.iteration, depth)
+            marks = root.metadata.setdefault(_MARK, {})
+            if len(marks) < _MOST_NODES:
+                marks[loss.output_nr] = (recorder.passes, recorder.iteration, depth)
             self._marked = True
 
-    def _found(self, root: Any) -> tuple[int, int, int]:
+    def _found(self, root: Any, result: int) -> tuple[int, int, int]:
         """The last pass whose root lies in this one's sum, as it was marked: with its iteration and through how many it went."""
-        nodes, known, found = [root], {id(root)}, _NONE
+        nodes, known, found = [(root, result)], {(id(root), result)}, _NONE
         if not self._marked:
             return found
-        for count, node in enumerate(nodes):  # grows as it goes
+        for count, (node, number) in enumerate(nodes):  # grows as it goes
             if count >= _MOST_NODES:
                 break
-            mark = node.metadata.get(_MARK)
+            mark = node.metadata.get(_MARK, {}).get(number)
             if mark is not None:
                 found = max(found, mark)  # of a sum that lies within another one, the outer one is the later
             elif name_of(node) in ADDING:
-                for below, _ in node.next_functions:
-                    if below is not None and id(below) not in known:
-                        known.add(id(below))
-                        nodes.append(below)
+                for below, place in node.next_functions:
+                    if below is not None and (id(below), place) not in known:
+                        known.add((id(below), place))
+                        nodes.append((below, place))
         return found
