@@ -144,8 +144,11 @@ def test_a_leaf_that_gathers_gradients_is_told_until_somebody_steps_it() -> None
     left = numbers(train(Leaving(torch.zeros(3, requires_grad=True))), "leaf.left")
     assert left
     assert set(left) == {("model.token", 1.0)}
-    assert not numbers(train(Leaving(nn.Parameter(torch.zeros(3)))), "leaf.left")
+
+
+def test_parameters_and_tensors_without_gradients_are_no_leaves_that_were_left() -> None:
     assert not numbers(train(Leaving(torch.zeros(3))), "leaf.left")
+    assert not numbers(train(Leaving(nn.Parameter(torch.zeros(3)))), "leaf.left")
 
 
 def test_a_leaf_that_the_program_updates_is_left_alone() -> None:
@@ -295,3 +298,43 @@ def test_a_schedule_that_takes_the_place_of_another_has_a_number_of_its_own() ->
             schedule.step()
             del schedule
     assert [call["args"]["index"] for call in kept.calls("scheduler.step")] == [0, 1, 2]
+
+
+def test_gradients_that_are_gathered_before_any_step_are_no_sign() -> None:
+    model = Holding([nn.Parameter(torch.zeros(3))])
+    with recorded() as kept:
+        for _ in range(6):  # which of the inputs matter, over the data
+            model(torch.randn(8, 3)).square().sum().backward()
+        optimizer = torch.optim.SGD([*model.parameters(), *model.held], lr=0.1)
+        for _ in range(4):
+            model(torch.randn(8, 3)).square().sum().backward()
+            optimizer.step()
+    assert not numbers(kept, "leaf.left")
+
+
+def test_gradients_that_are_accumulated_for_an_update_by_hand_are_no_sign() -> None:
+    model = Holding([nn.Parameter(torch.zeros(3))])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recorded() as kept:
+        for _ in range(4):
+            for _ in range(4):
+                model(torch.randn(8, 3)).square().sum().backward()
+            optimizer.step()
+            with torch.no_grad():
+                model.held[0] -= 0.1 * model.held[0].grad
+    assert not numbers(kept, "leaf.left")
+
+
+@pytest.mark.parametrize("comes", [False, True])
+def test_what_the_optimizer_of_a_later_stage_may_take_is_left_alone(
+    comes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("preflight.monitor.collect.ahead.Ahead.comes", lambda self: comes)
+    model = Holding([nn.Parameter(torch.zeros(3))])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recorded() as kept:
+        for _ in range(5):
+            optimizer.zero_grad()
+            model(torch.randn(8, 3)).square().sum().backward()
+            optimizer.step()
+    assert bool(numbers(kept, "leaf.left")) is not comes

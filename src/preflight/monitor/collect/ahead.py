@@ -52,14 +52,17 @@ class Ahead:
         if not any(tensor.requires_grad and tensor.grad is not None for _, tensor in self.variables.living(-1)):
             return
         self._read, self._optimizers = self._read + 1, made
+        self.recorder.event(NAME, "", {"come": self.comes()})
+
+    def comes(self) -> bool | None:
+        """Read the text: whether an optimizer may still be made, from where the program stands; None where nobody knows."""
         kinds = _kinds(self.recorder.torch.optim.Optimizer)
         places = [
             Place(one.f_code.co_filename, one.f_code.co_name, one.f_code.co_firstlineno, one.f_lineno)
             for one in user_frames(sys._getframe(1))
         ]
         texts = Texts.of(files(), LONGEST) if places else None
-        comes = None if texts is None else optimizers_come(texts, places, kinds)
-        self.recorder.event(NAME, "", {"come": comes})
+        return None if texts is None else optimizers_come(texts, places, kinds)
 
 
 def _kinds(base: type) -> frozenset[str]:

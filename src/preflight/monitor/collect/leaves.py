@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from .bounded import BoundedLooks
@@ -24,19 +25,35 @@ _FOREIGN = frozenset({
 
 
 class Leaves:
-    """Looks at the attributes of modules, in the first passes of a model that train."""
+    """Looks at the attributes of modules, in the first passes of a model that train, one after each step.
 
-    def __init__(self, recorder: Recorder, held: Any) -> None:
+    Passes without a step between them say nothing of who steps a tensor: gradients are accumulated, or gathered over the
+    data before there is an optimizer.
+    """
+
+    def __init__(self, recorder: Recorder, held: Any, comes: Callable[[], bool | None]) -> None:
+        """Take the recorder, and who knows of optimizers.
+
+        Args:
+            recorder: The recorder.
+            held: Whether an optimizer holds a tensor.
+            comes: Whether one may still be made, by the program's text.
+        """
         self.recorder = recorder
-        self.held = held  # whether an optimizer holds a tensor
+        self.held = held
+        self._comes = comes
+        self._awaited: bool | None = None  # whether an optimizer may still come, once it was asked
+        self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # at the last look
         self._looks = BoundedLooks(_LOOKS, _MOST_ROOTS, weakref.WeakKeyDictionary())
         # By name: which tensor, how often it was written to, and its numbers where nobody seems to have changed it.
         self._known: dict[str, tuple[int, int, tuple[float, float] | None]] = {}
 
     def look(self, root: Any, name: str) -> None:
         """Tell of tensors that have gathered gradients since the last look, and were not changed, stepped or cleared."""
-        if not self._looks.take(root):
+        step = self.recorder.step
+        if self._steps.get(root) == step or not self._looks.take(root):
             return
+        self._steps[root] = step
         known = {id(one) for one in root.parameters()}
         for prefix, module in root.named_modules(prefix=name):
             for word, value in vars(module).items():
@@ -62,11 +79,20 @@ class Leaves:
             return
         if not self.recorder.trainers.safe() or tensor.grad is None or self.held(tensor):
             return
-        held = tensor.detach().double()
-        numbers = (float(held.sum()), float(held.norm()))  # what is written through .data is no version of its own
-        if known[2] == numbers:
+        if not tensor.is_floating_point() or hasattr(tensor, "to_local"):
+            return  # a sum over a tensor that is spread over ranks is work of all of them
+        torch, held = self.recorder.torch, tensor.detach()
+        norm = torch.linalg.vector_norm(held, dtype=torch.float64)
+        numbers = (float(held.sum(dtype=torch.float64)), float(norm))  # a write through .data is no version of its own
+        if known[2] == numbers and not self._may_come():
             self.recorder.scalar(NAME, name, 1.0)
         self._known[name] = (*now, numbers)
+
+    def _may_come(self) -> bool:
+        """Whether the program's text makes another optimizer later, which may be that of the tensor."""
+        if self._awaited is None:
+            self._awaited = self._comes() is True
+        return self._awaited
 
 
 def _members(value: Any) -> list[tuple[Any, Any]]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import anew, places, reread
+from .ahead import Ahead
 from .anew import Anew
 from .api import Api
 from .backward import Backwards
@@ -78,7 +79,7 @@ class Session:
         sight = Sight(self.names, self.variables)
         sequences = Sequences(recorder.torch)
         self.forwards = Forwards(recorder, self.names, digests, sequences)
-        self.forwards.leaves = Leaves(recorder, optimizers.holds)
+        self.forwards.leaves = Leaves(recorder, optimizers.holds, Ahead(recorder, self.variables).comes)
         self.forwards.draws = Draws(recorder)
         self.forwards.ratios = Ratios(recorder, sequences)
         views = Views(recorder)
