@@ -125,7 +125,8 @@ def test_saving_and_loading_tell_what_went_where(tmp_path: Path) -> None:
     assert (itself["itself"], fresh["itself"], itself["matched"]) == (7, 0, 7)
     assert restored["state"] == 4
     assert restored["rates"] == [optimizer.param_groups[0]["lr"]]
-    assert restored["first"] == [0.1] == kept.calls("scheduler.step")[0]["args"]["base"]
+    advance = kept.calls("scheduler.step")[0]["args"]
+    assert restored["first"] == [0.1] == advance["base"] == advance["made"]
     assert (again["count"], again["optimizer"]) == (1, "optimizer0:SGD")
     assert kept.calls("scheduler.step")[0]["args"]["horizon"] == 7
     states = {(row["moment"], row["what"]): row for row in kept.table("state")}

@@ -112,3 +112,17 @@ def test_a_schedule_that_is_made_is_told_once_whatever_its_kind() -> None:
             optimizer.step()
             optimizer.zero_grad()
     assert [row["object"] for row in kept.calls("scheduler.new")] == [type(one).__name__ for one in made]
+
+
+def test_the_rates_that_a_schedule_left_as_it_was_made_are_told_with_its_first_advance() -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=0.1)
+    with recorded() as kept:
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda count: (count + 1) / 4)
+        for group in optimizer.param_groups:
+            group["lr"] = 0.3
+        for _ in range(2):
+            optimizer.step()
+            schedule.step()
+    told = [row["args"] for row in kept.calls("scheduler.step")]
+    assert [one.get("made") for one in told] == [[0.025], None]
+    assert told[0]["before"] == [0.3]

@@ -31,6 +31,9 @@ class Schedules:
         self.optimizers = optimizers
         self._open: list[Any] = []
         self._made: list[tuple[weakref.ref[Any], str, str | None]] = []
+        self._making: list[Any] = []  # those whose construction is under way
+        self._first: weakref.WeakKeyDictionary[Any, list[float]] = weakref.WeakKeyDictionary()
+        """The rates that each schedule left as it was made."""
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
         self._called: dict[tuple[str, int], str] = {}
@@ -47,14 +50,22 @@ class Schedules:
         for word in ("LRScheduler", "ReduceLROnPlateau"):  # the second one makes itself
             kind = getattr(module, word, None)
             if kind is not None and "__init__" in vars(kind):
-                patches.around(kind, "__init__", self._begins)
+                patches.around(kind, "__init__", self._begins, self._begun)
 
     def _begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         """A schedule is being made: it is told of once its optimizer is known, which may be used only later."""
+        self._making.append(args[0])
         optimizer = kwargs.get("optimizer", args[1] if len(args) > 1 else None)
         if optimizer is not None and len(self._made) < _MOST_MADE and not self._open:
             self._made.append((weakref.ref(optimizer), type(args[0]).__name__, here()))
         return None
+
+    def _begun(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        """A schedule was made, and has set the rates with which it begins."""
+        scheduler = self._making.pop() if self._making else None
+        optimizer = getattr(scheduler, "optimizer", None)
+        if error is None and optimizer is not None:
+            self._first[scheduler] = _rates(optimizer)
 
     def boundary(self) -> None:
         """An iteration ends: tell of schedules that were made for optimizers that are known by now."""
@@ -95,6 +106,8 @@ class Schedules:
         seen.update({"count": scheduler.last_epoch, "before": _rates(optimizer), **_horizon(scheduler)})
         if scheduler.last_epoch == 0:
             seen["base"] = [number_of(one) for one in getattr(scheduler, "base_lrs", ())][:MOST_GROUPS]
+            if scheduler in self._first:
+                seen["made"] = self._first[scheduler]
         moments = _moments(scheduler)
         if moments:
             seen["moments"] = moments

@@ -40,7 +40,8 @@ class SchedulesResume(Relation):
     Of a file without any schedule's state, the optimizer's own tells that it had one: its groups hold a first rate beside
     the one that they had come to. A schedule that is made with that first rate, counts from nought and takes the rate
     elsewhere with its first advance was not saved, and begins anew as well. One with another first rate is a new phase, and
-    so is one that follows a schedule that had come to its end.
+    so is one that follows a schedule that had come to its end. One that was made with the rate that the groups had come to
+    goes on from there: its function counts from where the other one was, or that one had not advanced yet.
     """
 
     name = "schedules-resume"
@@ -129,6 +130,7 @@ class SchedulesResume(Relation):
         yield _unsaved(0.004, 0.01, 0.0002, base=0.005)  # another phase
         yield _unsaved(0.00001, 0.01, 0.0002)  # one that follows on a schedule that was over
         yield _unsaved(0.01, 0.01, 0.0002)  # none was under way
+        yield _unsaved(0.002, 0.01, 0.004, made=0.002)  # it had not advanced yet, or goes on by a function of its own
         mini = Mini({"model.weight": {}})  # weights are taken from a file; the optimizer is put back after a few trials
         first = mini.window(_READ[0], "backward", "step optimizer0:Adam")
         yield [first, mini.window(_READ[1], *_trained(0))]
@@ -153,10 +155,10 @@ def _numbers(told: Mapping[str, Any], key: str) -> tuple[float, ...]:
 
 def _anew(restored: _Restored, told: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
     """Whether a schedule with the first rates of one that was not saved takes the rates elsewhere with its first advance."""
-    base, after = _numbers(told, "base"), _numbers(result, "rates")
-    if base != restored.first or not base or len(after) != len(base):
+    base, made, after = _numbers(told, "base"), _numbers(told, "made"), _numbers(result, "rates")
+    if base != restored.first or not base or not len(after) == len(base) == len(made):
         return False
-    return any(_far_apart(*pair) for pair in zip(restored.rates, after, strict=True))
+    return all(any(_far_apart(*pair) for pair in zip(restored.rates, one, strict=True)) for one in (made, after))
 
 
 def _far_apart(one: float, other: float) -> bool:
@@ -187,11 +189,14 @@ def _resumed(loaded: bool, count: int = 0) -> list[Window]:
     return [mini.window(*_READ, *restored, *_trained(12 if loaded else count))]
 
 
-def _unsaved(rate: float, first: float, after: float, base: float | None = None) -> list[Window]:
+def _unsaved(
+    rate: float, first: float, after: float, base: float | None = None, made: float | None = None
+) -> list[Window]:
     """A resume from a file without the state of a schedule."""
     mini = Mini({"model.weight": {}})
     restored = {"args": {"state": 2, "rates": [rate], "first": [first]}}
     told = {"index": 0, "optimizer": "optimizer0:Adam", "count": 0, "base": [first if base is None else base]}
+    told["made"] = [first if made is None else made]
     advance = ("scheduler.step LambdaLR", {"args": told, "result": {"rates": [after]}})
     read: tuple[str, dict[str, object]] = ("load", {"result": {}})
     return [
