@@ -113,6 +113,35 @@ def test_a_number_that_goes_with_what_is_said_is_no_writer() -> None:
     assert not _style(lines).startswith(LEARNT)
 
 
+def _with_words(label: str, *, labelled: bool) -> list[str]:
+    """Return lines of one program that numbers something, and tells of its ranks in lines with or without such a number."""
+    order = random.Random(5)
+    heads = ("torch.distributed is ready, world_size 4", "wrapped in DistributedDataParallel", "NCCL version 2.21")
+    says = ("read {} samples", "waits {} ms")
+    lines = [f"10:00:00 INFO {label.format(at) + ' ' if labelled else ''}{head}" for at, head in enumerate(heads)]
+    for at in range(40):
+        said = order.choice(says).format(order.randrange(10, 99))
+        lines.append(f"10:00:{at:02d} INFO {label.format(order.randrange(4))} {said}")
+    return lines
+
+
+@pytest.mark.parametrize("label", ["[loader {}]", "cuda:{}", "<{}>", "machine-{}", "node {}"])
+def test_what_one_program_numbers_is_no_writer_where_others_tell_of_its_ranks(label: str) -> None:
+    assert not _style(_with_words(label, labelled=False)).startswith(LEARNT)
+    assert _style(_with_words(label, labelled=True)).startswith(LEARNT)
+
+
+@pytest.mark.parametrize("word", ["queue", "camera", "comm", "pool"])
+def test_what_a_program_counts_is_no_writer_whatever_its_lines_tell_of(word: str) -> None:
+    assert not _style(_with_words(word + " {}", labelled=True)).startswith(LEARNT)
+
+
+@pytest.mark.parametrize("text", ["RuntimeError: shapes differ", "torch.OutOfMemoryError: no memory", "ERROR: no data"])
+def test_neither_an_exception_nor_a_level_is_a_host(text: str) -> None:
+    assert head_of(text, "hosts").who == Who()
+    assert head_of("cx-11: " + text, "hosts").who.node == "cx-11"
+
+
 def test_the_owner_of_a_file_is_the_one_whom_all_its_labels_name() -> None:
     lines = ["Nov 02 10:00:01 cx-11 train[77]: ready", "Traceback (most recent call last):", "ValueError: no such key"]
     assert owner_of("\n".join(lines).encode(), "") == Who(node="cx-11")

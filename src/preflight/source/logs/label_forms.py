@@ -21,6 +21,8 @@ AS = {
     "digits": ("0", r"\d+"),
     "blanks": (" ", r"[ \t]+"),
 }
+NAME = r"(?=[\w.-]*\d)[A-Za-z](?:[\w.-]*\w)?"
+"""The name of a machine; one without a digit is not learnt, as any word may stand there."""
 _DIGITS = re.compile(r"\d+")
 _TOTAL = re.compile(r"(?:/| of )\d+")
 
@@ -42,7 +44,7 @@ def style_for(line: str, start: int | None, kind: str, name: tuple[int, int] | N
     parts, place = [r"\s*"], len(line) - len(line.lstrip())
     while place < stop:
         if name is not None and place == name[0]:
-            parts.append(r"(?P<node>[A-Za-z](?:[\w.-]*\w)?|\d+)")
+            parts.append(rf"(?P<node>{NAME}|\d+)")
             place = name[1]
             continue
         match = PART.match(line, place)

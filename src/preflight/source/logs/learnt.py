@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from preflight.source.logs.label_forms import AS, PART, pattern, shape_of, style_for
+from preflight.source.logs.label_forms import AS, NAME, PART, pattern, shape_of, style_for
 
 MOST_LINES = 400
 _LOOKED_AT_FIRST = 24
@@ -31,7 +31,7 @@ _TAIL = 8
 _MOST_BEGINNINGS = 3
 _SELDOM = 0.2
 """Of the changes between writers so many at least are none that a counter makes."""
-_BEHIND = re.compile(
+BEHIND = re.compile(
     r"\s+(?!\s|[A-Z]{4,8}\b)|[│╭╰❱]|\[rank\d+\]:|Traceback \(|[\w.]*(?:Error|Exception|Interrupt)\b|[{}=*#-]*$|\{\""
 )
 """A line of a traceback, of a frame around one, or of a table, before which no logger stands."""
@@ -45,7 +45,8 @@ _NO_WRITERS = frozenset(
     "epoch epochs step steps iter iters iteration batch microbatch minibatch micro layer layers block expert experts env envs episode"
     " sample shard fold bucket chunk seq sequence stage attempt try retry retries line head token part split stream thread phase round"
     " trial seed version v port level request req run pid tid errno code status size world of nodes gpus loss lr dataset file"
-    " channel ring tree peer dim index row column col page frame question turn rollout actor".split()
+    " channel ring tree peer dim index row column col page frame question turn rollout actor group queue slot buffer pool link nic hca"
+    " communicator comm tensor param parameter camera class source domain client player agent candidate chain adapter".split()
 )
 """What programs count that is no process of theirs."""
 _NODES = frozenset(("node", "host", "machine", "server"))
@@ -73,13 +74,13 @@ def learn(lines: Sequence[str]) -> str:
     Args:
         lines: Lines without colours; the groups ``rank``, ``local`` and ``node`` of the expression are who wrote a line.
     """
-    lines = [line for line in lines if not _BEHIND.match(line)]
+    lines = [line for line in lines if not BEHIND.match(line)]
     return _of_numbers(lines) or _of_processes(lines) or _of_names(lines)
 
 
 def may_be_learnt(lines: Sequence[str]) -> bool:
     """Return whether a few lines may tell writers apart; what most files of one writer hold does not, and is told so soon."""
-    some = [line for line in lines[:_LOOKED_AT_FIRST] if not _BEHIND.match(line)]
+    some = [line for line in lines[:_LOOKED_AT_FIRST] if not BEHIND.match(line)]
     return any(len(seen) >= _FEWEST and not _goes_up(seen) for seen in _numbers(some).values()) or bool(_names(some))
 
 
@@ -254,7 +255,7 @@ def _with_host_behind(seen: Sequence[_Seen], lines: Sequence[str]) -> str:
         return ""
     line = lines[seen[0].line]
     label = style_for(line, seen[0].start, "local", None).rpartition(r"(?P<local>\d{1,7})")
-    return f"{label[0]}{label[1]}{re.escape(between.pop())}(?P<node>[A-Za-z][\\w.-]*\\w)"
+    return f"{label[0]}{label[1]}{re.escape(between.pop())}(?P<node>{NAME})"
 
 
 def _may_be_hosts(found: Sequence[str]) -> bool:

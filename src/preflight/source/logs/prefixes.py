@@ -90,7 +90,11 @@ _TOKENS = re.compile(
 _NODE_NAME = re.compile(r"(?:node|host|nid|gpu|ip|dgx|compute|cn|worker|pod)[-_]?$", re.IGNORECASE)
 _SRUN = re.compile(r"\s*(?!\d{1,2}:\d\d:\d\d(?!:))(\d{1,7}): ?")
 """A label of srun, and not the hour of a time of the day that stands first in the line."""
-_HOST = re.compile(r"([A-Za-z0-9](?:[\w.-]*[\w])?): ?(?!\d+:\d+ \[\d+\] )")
+_HOST = re.compile(
+    r"(?!(?:[\w.]*(?:Error|Exception|Interrupt|Warning)|DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL):)"
+    r"([A-Za-z0-9](?:[\w.-]*[\w])?): ?(?!\d+:\d+ \[\d+\] )"
+)
+"""A host, and neither a level nor the name of an exception, which stand before a colon as well."""
 TAG = re.compile(r"-{0,2}(?i:rank)[ _=-]?(\d{1,7})\t")
 PLACE = re.compile(r"\[(\d{1,4})\] ")
 """What Intel's MPI and hand-made launchers put before each line: a rank, or a place where each node has a file of its own."""

@@ -7,8 +7,8 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from preflight.source.logs.label_forms import LEARNT
-from preflight.source.logs.learnt import MOST_LINES, learn, may_be_learnt, of_two, of_writers
+from preflight.source.logs.label_forms import LEARNT, pattern
+from preflight.source.logs.learnt import BEHIND, MOST_LINES, learn, may_be_learnt, of_two, of_writers
 from preflight.source.logs.pages import decoded
 from preflight.source.logs.prefixes import NUMBERED, PLACE, POD, TAG, LineStyle, head_of, plain
 from preflight.vocabulary.log import Who
@@ -100,7 +100,29 @@ def _learnt(sample: bytes, lines: list[str]) -> LineStyle:
         return "labelled" if not speaks_of_itself(sample, "") and _ranks_speak(lines[:_FIRST]) else ""
     if not may_be_learnt(lines) or not any(_OF_SEVERAL.search(line) for line in lines):
         return ""
-    return learn([line for line in plain(decoded(sample)).split("\n")[:MOST_LINES] if line.strip()])
+    more = [line for line in plain(decoded(sample)).split("\n")[:MOST_LINES] if line.strip()]
+    style = learn(more)
+    return style if style and _says_who_is_several(style, more) else ""
+
+
+def _says_who_is_several(style: LineStyle, lines: Sequence[str]) -> bool:
+    """Return whether what tells of several ranks stands behind the label: two writers say it, or more lines do than without a label.
+
+    One program numbers its queues, cameras and cards as well, and tells of its ranks in lines that bear no such number.
+    """
+    label = pattern(style)
+    writers: set[tuple[str | None, ...]] = set()
+    labelled = without = 0
+    for line in lines:
+        if BEHIND.match(line) or _OF_SEVERAL.search(line) is None:
+            continue
+        match = label.match(line)
+        if match is None:
+            without += 1
+            continue
+        labelled += 1
+        writers.add(match.groups())
+    return len(writers) > 1 or (labelled > 0 and labelled >= without)
 
 
 def _numbered(lines: list[str]) -> bool:
