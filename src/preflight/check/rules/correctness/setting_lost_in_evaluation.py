@@ -1,7 +1,8 @@
 """A setting of a module is overwritten in evaluation and never set back.
 
 ## What it does
-Looks for methods that write a number to an attribute of their module where `self.training` is false, where nothing but `__init__` writes to it otherwise, and where the attribute is handed to a call.
+Looks for methods that write a number to an attribute of their module where `self.training` is false, where nothing but `__init__` writes to it otherwise, and where a pass of the training hands the attribute to a call.
+A flag `training` that a script sets by hand is not the mode of a module, and classes are left alone where attributes are written by name, as with `setattr`.
 
 ## Why
 `self.dropout_p = 0.0` in a forward pass does what is wanted in the first evaluation.
@@ -108,22 +109,52 @@ class Block(nn.Module):
     def forward(self, q, k, v):
         if not self.training:
             self.p = 0.0{_USE}""",
+    f"""{_HEAD}
+    def train(self, mode=True):
+        setattr(self, "p", 0.1 if mode else 0.0)
+        return super().train(mode)
+    def forward(self, q, k, v):
+        if not self.training:
+            self.p = 0.0{_USE}""",
+    f"""{_HEAD.replace("self.p = p", "self.p = 0.0")}
+    def forward(self, q, k, v):
+        if not self.training:
+            self.p = 0.0{_USE}""",
+    f"""{_HEAD}
+    def forward(self, q, k, v):
+        if self.training:
+            return F.scaled_dot_product_attention(q, k, v)
+        else:
+            self.p = 0.5{_USE}""",
+    """
+import torch
+class Player(Base):
+    def __init__(self, training=True):
+        self.training, self.chance = training, 0.3
+    def act(self, state):
+        if not self.training:
+            self.chance = 0.0
+        return choose(self.net(state), self.chance)
+""",
 )
 
 
 def check(context: Context) -> Iterator[Finding]:
     """Find numbers that a module writes over one of its settings where it does not train."""
     scripts = context.reading.scripts
+    if any(_writes(script, "training") or _writes_by_name(script) for script in scripts):
+        return
     for script in scripts:
         for kind in script.nodes(ast.ClassDef):
-            for name, places in _lost(kind).items():
+            for name, places in _lost(kind).items() if kind.bases else ():
                 if all(_writes(other, name) <= places for other in scripts) and _handed_on(kind, name):
                     yield _finding(context, script, kind, name)
 
 
 def _lost(kind: ast.ClassDef) -> dict[str, set[int]]:
-    """Attributes that are written in ``__init__`` and, elsewhere, only as a number in evaluation; with all these places."""
+    """Attributes that are written in ``__init__`` and, elsewhere, only as another number in evaluation; with all these places."""
     made: dict[str, set[int]] = {}
+    given: set[tuple[str, float]] = set()
     found: dict[str, set[int]] = {}
     for method in kind.body:
         if isinstance(method, ast.FunctionDef) and method.name == _MAKING:
@@ -131,11 +162,13 @@ def _lost(kind: ast.ClassDef) -> dict[str, set[int]]:
                 name = _under_self(one)
                 if name is not None and isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store):
                     made.setdefault(name, set()).add(id(one))
+                given.update((name, number) for name, _, number in _numbers(one))
         elif isinstance(method, ast.FunctionDef):
             for test in ast.walk(method):
                 for line in _evaluating(test):
-                    for name, target in _numbers(line):
-                        found.setdefault(name, set()).add(id(target))
+                    for name, target, number in _numbers(line):
+                        if (name, number) not in given:
+                            found.setdefault(name, set()).add(id(target))
     return {name: places | made[name] for name, places in found.items() if name in made}
 
 
@@ -161,15 +194,15 @@ def _is_training(node: ast.AST) -> bool:
     return _under_self(node) == "training"
 
 
-def _numbers(line: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
-    """Attributes of the module that a line sets to a number."""
+def _numbers(line: ast.AST) -> Iterator[tuple[str, ast.expr, float]]:
+    """Attributes of the module that a line sets to a number, and the number."""
     if not isinstance(line, ast.Assign) or not isinstance(line.value, ast.Constant):
         return
     if isinstance(line.value.value, (int, float)) and not isinstance(line.value.value, bool):
         for target in line.targets:
             name = _under_self(target)
             if name is not None:
-                yield name, target
+                yield name, target, line.value.value
 
 
 def _under_self(node: ast.AST) -> str | None:
@@ -182,22 +215,44 @@ def _writes(script: Script, name: str) -> set[int]:
     return {id(one) for one in script.nodes(ast.Attribute) if one.attr == name and not isinstance(one.ctx, ast.Load)}
 
 
+def _writes_by_name(script: Script) -> bool:
+    """Whether a script writes to attributes whose names do not stand before an equals sign."""
+    named = any(one.attr in ("__dict__", "__setattr__") for one in script.nodes(ast.Attribute))
+    return named or any(one.id in ("setattr", "vars") for one in script.nodes(ast.Name))
+
+
 def _handed_on(kind: ast.ClassDef, name: str) -> bool:
-    """Whether a method hands the attribute to a call."""
-    given = [
-        one
+    """Whether a pass of the training hands the attribute to a call."""
+    return any(
+        _under_self(one) == name
         for method in kind.body
         if isinstance(method, ast.FunctionDef) and method.name != _MAKING
-        for call in ast.walk(method)
+        for line in _in_training(method.body)
+        for call in ast.walk(line)
         if isinstance(call, ast.Call)
         for one in (*call.args, *(keyword.value for keyword in call.keywords))
-    ]
-    return any(_under_self(one) == name for one in given)
+    )
+
+
+def _in_training(block: list[ast.stmt]) -> Iterator[ast.AST]:
+    """What of a block is run in training: without the branches of the evaluation, and to where a training pass returns."""
+    for line in block:
+        if isinstance(line, ast.If) and (_is_training(line.test) or _evaluating(line)):
+            side = line.body if _is_training(line.test) else line.orelse
+            yield from _in_training(side)
+            if side and isinstance(side[-1], (ast.Return, ast.Raise)):
+                return
+        elif isinstance(line, (ast.If, ast.For, ast.While, ast.With)):
+            yield from (part for part in ast.iter_child_nodes(line) if isinstance(part, (ast.expr, ast.withitem)))
+            yield from _in_training(line.body)
+            yield from _in_training(getattr(line, "orelse", []))
+        else:
+            yield line
 
 
 def _finding(context: Context, script: Script, kind: ast.ClassDef, name: str) -> Finding:
     tests = (line for test in ast.walk(kind) for line in _evaluating(test))
-    node = next(target for line in tests for found, target in _numbers(line) if found == name)
+    node = next(target for line in tests for found, target, _ in _numbers(line) if found == name)
     return context.finding(
         RULE,
         (script, node),
