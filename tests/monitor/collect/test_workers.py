@@ -100,6 +100,8 @@ class Drawn(torch.utils.data.Dataset):
     def __len__(self):
         return 12
     def __getitem__(self, index):
+        if LATE and "seeded" not in vars(self):
+            self.seeded = self.change.parts[1].chance.seed(torch.utils.data.get_worker_info().seed)
         return self.change(self.samples[index])
 
 def begin(worker):
@@ -117,10 +119,12 @@ for x in torch.utils.data.DataLoader(Drawn(), batch_size=3, num_workers=2, worke
 @pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="a fork shares the page that tells it"
 )
-@pytest.mark.parametrize(("begin", "states"), [("None", 1), ("begin", 2)])
-def test_generators_are_found_in_the_transforms_that_a_dataset_holds(tmp_path: Path, begin: str, states: int) -> None:
+@pytest.mark.parametrize(("begin", "late", "states"), [("None", False, 1), ("begin", False, 2), ("None", True, 2)])
+def test_generators_are_found_in_the_transforms_that_a_dataset_holds(
+    tmp_path: Path, begin: str, late: bool, states: int
+) -> None:
     script = tmp_path / "train.py"
-    script.write_text(HELD.replace("SEED", "7").replace("BEGIN", begin))
+    script.write_text(HELD.replace("SEED", "7").replace("BEGIN", begin).replace("LATE", str(late)))
     folder = tmp_path / "t"
     folder.mkdir()
     done = subprocess.run(

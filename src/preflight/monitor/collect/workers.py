@@ -41,7 +41,7 @@ class Seats:
         self.told_all = not workers
 
     def write(self, worker: int, states: tuple[int, ...], moved: int) -> None:
-        """Called in the worker: its generators before its first sample, and which of them that sample moved."""
+        """Called in the worker: what its first samples were drawn from, and which generators they moved."""
         place = worker * _SIZE
         self._memory[place + 1 : place + _SEAT.size] = _SEAT.pack(1, moved, *states)[1:]
         self._memory[place] = 1
@@ -99,12 +99,20 @@ def _row(recorder: Recorder, states: list[int]) -> None:
 
 
 def _seat(seats: Seats, before: list[int], after: list[int]) -> None:
-    """Write what a worker began with, and what its first sample moved; of its own generators only those that moved."""
-    moved = sum(1 << bit for bit in range(3) if before[bit] != after[bit])
-    own = [old for old, new in zip(before[3:], after[3:], strict=True) if old != new]
+    """Write what a worker drew its first samples from, and which generators these moved; of its own only those that moved.
+
+    Where a generator stood afterwards belongs to it: one that is seeded as the first sample is asked for stood as all
+    others did until then, and what is drawn from it is the worker's own.
+    """
+    drawn = [
+        zlib.crc32(repr((old, new)).encode()) if old != new else old for old, new in zip(before, after, strict=True)
+    ]
+    moved = [old != new for old, new in zip(before, after, strict=True)]
+    own = [one for one, was in zip(drawn[3:], moved[3:], strict=True) if was]
     together = zlib.crc32(repr(own).encode()) if own else 0
     worker = sys.modules["torch.utils.data"].get_worker_info().id
-    seats.write(worker, (*before[:3], together), moved | (8 if own else 0))
+    used = sum(1 << bit for bit in range(3) if moved[bit])
+    seats.write(worker, (*drawn[:3], together), used | (8 if own else 0))
 
 
 def _states(own: list[Any]) -> list[int]:
