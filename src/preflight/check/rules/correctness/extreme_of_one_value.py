@@ -12,7 +12,7 @@ Put the other value on one of the sides.
 
 ## When to ignore
 When both sides are drawn at random, so that each time they are evaluated they differ.
-Calls without arguments and names that speak of drawing are left alone.
+Calls without arguments and names that speak of drawing are left alone, and so are calls in a script with dropout or noise.
 
 ## References
 - Fujimoto et al., "Addressing Function Approximation Error in Actor-Critic Methods" (2018), section 4.2
@@ -79,8 +79,13 @@ GOOD = (
     f"{_HEAD}    value = torch.max(q1(pair), 1)[0]{_TAIL}",
     f"{_HEAD}    value = q1(pair) + torch.max(torch.rand(3), torch.rand(3)).mean(){_TAIL}",
     f"{_HEAD}    draw = torch.distributions.Normal(q1(pair), 1.0)\n    value = torch.min(draw.rsample(), draw.rsample()){_TAIL}",
+    f"{_HEAD}    value = torch.min(q1(pair), q1(pair)){_TAIL}".replace(
+        "nn.Linear(6, 1)", "nn.Sequential(nn.Dropout(0.1), nn.Linear(6, 1))", 1
+    ),
 )
 
+_STOCHASTIC = re.compile(r"dropout|droppath|nois[ey]|bernoulli|rand\w*_like|rsample", re.IGNORECASE)
+"""What makes two passes through one network differ."""
 _EXTREMES = ("torch.min", "torch.max", "torch.minimum", "torch.maximum")
 _DRAWN = re.compile(r"rand|sampl|draw|next|noise|normal|augment|dropout|pop", re.IGNORECASE)
 
@@ -90,6 +95,8 @@ def check(context: Context) -> Iterator[Finding]:
     told: set[int] = set()
     for event in context.trace.calls(*_EXTREMES):
         text = _both(event)
+        if text is not None and _calls(event) and any(_STOCHASTIC.search(one.text) for one in context.reading.scripts):
+            continue
         if text is not None and id(event.node) not in told:
             told.add(id(event.node))
             yield context.finding(
@@ -104,6 +111,11 @@ def check(context: Context) -> Iterator[Finding]:
                     expected="the smaller or larger one of two values",
                 ),
             )
+
+
+def _calls(event: Event) -> bool:
+    """Whether the values are what calls give, each on its own."""
+    return any(isinstance(one, ast.Call) for given in getattr(event.node, "args", ()) for one in ast.walk(given))
 
 
 def _both(event: Event) -> str | None:

@@ -13,6 +13,7 @@ Use a local variable: `p = self.dropout_p if self.training else 0.0`.
 
 ## When to ignore
 When the setting is meant to change for good at the first evaluation.
+Scripts that copy models, which may evaluate the copy, and those that set attributes by computed names are left alone.
 
 ## References
 - PyTorch documentation of `torch.nn.Module.eval`
@@ -136,13 +137,39 @@ class Player(Base):
             self.chance = 0.0
         return choose(self.net(state), self.chance)
 """,
+    f"""{_HEAD}
+    def forward(self, q, k, v):
+        if not self.training:
+            self.p = 0.0{_USE}
+def settle(model, **settings):
+    for name, value in settings.items():
+        setattr(model, name, value)
+""",
+    f"""import copy{_HEAD}
+    def forward(self, q, k, v):
+        if not self.training:
+            self.p = 0.0{_USE}
+judged = copy.deepcopy(Attention()).eval()
+""",
+    """
+import torch
+from torch import nn
+class Turned(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.offset = 0
+    def forward(self, x):
+        if not self.training:
+            self.offset = 0
+        return torch.roll(x, self.offset)
+""",
 )
 
 
 def check(context: Context) -> Iterator[Finding]:
     """Find numbers that a module writes over one of its settings where it does not train."""
     scripts = context.reading.scripts
-    if any(_writes(script, "training") or _writes_by_name(script) for script in scripts):
+    if any(_writes(script, "training") or _writes_by_name(script) or _copies(script) for script in scripts):
         return
     for script in scripts:
         for kind in script.nodes(ast.ClassDef):
@@ -219,6 +246,12 @@ def _writes_by_name(script: Script) -> bool:
     """Whether a script writes to attributes whose names do not stand before an equals sign."""
     named = any(one.attr in ("__dict__", "__setattr__") for one in script.nodes(ast.Attribute))
     return named or any(one.id in ("setattr", "vars") for one in script.nodes(ast.Name))
+
+
+def _copies(script: Script) -> bool:
+    """Whether a script copies what it has: the copy may be evaluated in the place of what is trained."""
+    names = any(one.id == "deepcopy" for one in script.nodes(ast.Name))
+    return names or any(one.attr == "deepcopy" for one in script.nodes(ast.Attribute))
 
 
 def _handed_on(kind: ast.ClassDef, name: str) -> bool:
