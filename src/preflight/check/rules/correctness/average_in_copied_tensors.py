@@ -19,6 +19,7 @@ When the clones are what is used, and the network is only where they began.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -38,6 +39,11 @@ RULE = Rule(
     tags=("average",),
 )
 _WEIGHTS = (".parameters", ".named_parameters", ".buffers", ".named_buffers", ".state_dict", ".load_state_dict")
+_METHODS = frozenset({
+    "parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "load_state_dict", "to", "cuda", "cpu", "eval",
+    "train", "requires_grad_", "forward", "zero_grad", "training", "float", "half", "double", "bfloat16",
+})  # fmt: skip
+"""What a network is asked for that is none of its parts."""
 _WRITES = (".lerp_", ".mul_", ".add_", ".copy_")
 
 _HEAD = """
@@ -118,6 +124,21 @@ slow = {{name: p.detach().clone() for name, p in target.named_parameters()}}{_TR
         slow[name].lerp_(p.data, 0.01)
     torch.func.functional_call(target, slow, (s,))
 """,
+    f"""{_HEAD}
+slow = [p.detach().clone() for p in target.parameters()]{_TRAIN}
+    with torch.no_grad():
+        for t, p in zip(slow, q.parameters()):
+            t.lerp_(p, 0.005)
+        target.weight.copy_(slow[0])
+        target.bias.copy_(slow[1])
+""",
+    f"""{_HEAD}
+slow = [p.detach().clone() for p in target.parameters()]
+target.weight.data, target.bias.data = slow{_TRAIN}
+    with torch.no_grad():
+        for t, p in zip(slow, q.parameters()):
+            t.lerp_(p, 0.005)
+""",
 )
 
 
@@ -154,12 +175,24 @@ def _rests(context: Context, network: Obj) -> bool:
     taken = [e for e in context.trace.calls(*_WEIGHTS) if e.receiver is not None and settle(e.receiver) is network]
     if len(taken) != 1:
         return False
+    if _parts_are_named(context, network):
+        return False
     return not any(
         settle(given) is network
         for event in context.trace.events
         if not event.inlined
         for given in (*event.args, *event.kwargs.values())
     )
+
+
+def _parts_are_named(context: Context, network: Obj) -> bool:
+    """Whether the text goes to a part of a network by its name or place: the weights may be written to there."""
+    called = [e.node for e in context.trace.calls("()") if e.receiver is not None and settle(e.receiver) is network]
+    names = {ast.dump(node.func) for node in called if isinstance(node, ast.Call)}
+    scripts = context.reading.scripts
+    named = (one.value for script in scripts for one in script.nodes(ast.Attribute) if one.attr not in _METHODS)
+    placed = (one.value for script in scripts for one in script.nodes(ast.Subscript))
+    return any(ast.dump(whole) in names for whole in (*named, *placed))
 
 
 def _finding(context: Context, event: Event, clone: Obj, network: Obj) -> Finding:
