@@ -186,6 +186,17 @@ def test_a_pause_ends_where_another_optimizer_takes_over(monkeypatch: Any) -> No
     assert not kept.table("trouble")
 
 
+def test_a_pause_ends_where_steps_take_longer_than_before(monkeypatch: Any) -> None:
+    """Its length was chosen for short steps: of long ones it would pass over hours."""
+    now = itertools.count(0.0, pauses._ENDURES / 8)
+    monkeypatch.setattr(pauses, "elapsed", lambda: next(now))
+    with pausing(monkeypatch, length=10**6) as (kept, _):
+        train(steps=60, evaluating=False)
+    gaps = kept.table("paused")
+    assert len(gaps) >= 3
+    assert all(gap["s"] - gap["since_s"] <= 12 for gap in gaps)
+
+
 def test_loops_that_go_on_in_a_pause_are_counted_on(monkeypatch: Any) -> None:
     with pausing(monkeypatch, length=5) as (kept, _):
         train(loader=True, evaluating=False)

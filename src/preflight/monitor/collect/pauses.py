@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _STRETCH = TOLD + 2  # with the iteration before them, and the one after in which the recorder waits for a step
 _SHORTEST, _LONGEST = 8, 4096  # steps of a pause
+_ENDURES = 10.0  # seconds after which the next step ends a pause: steps may have become longer than its length rests on
 _OTHERS = 64  # steps of other optimizers in a row after which the one that is waited for is taken to step no more
 _FORGETS = 0.9  # of what was measured, what is kept with each stretch
 _FEW = 4  # stretches up to which what they take beside pauses says little
@@ -37,6 +38,7 @@ _AT_FIRST, _LEAST = 0.25, 0.05  # the share of a stretch that is counted as its 
 _SHIFT, _WIDTH = 7, 16  # by which pauses differ in length, so that they do not always end at the same place of an epoch
 _PATIENCE = 1.0  # seconds that is waited for numbers of a device before a pause
 clock = time.process_time
+elapsed = time.monotonic
 
 
 class Setting(Protocol):
@@ -80,6 +82,7 @@ class Pauses:
         self._told = self._followed = 0  # iterations of this stretch
         self._since = 0, 0  # the last iteration that was told, and the steps until its end
         self._at = 0.0  # the process's CPU time when this stretch, or this pause, began
+        self._until = 0.0  # when this pause has taken so long that the next step ends it
         self._own = 0  # nanoseconds of the recorder's own work then
         self._first_step = 0
         self._pace = _Mean()  # seconds and steps of pauses
@@ -167,7 +170,7 @@ class Pauses:
             own = self._awaited() is optimizer if self._awaited is not None else False
             self._count += own
             self._others = 0 if own else self._others + 1
-            if self._count >= self._length or self._others >= _OTHERS:
+            if self._count >= self._length or self._others >= _OTHERS or elapsed() >= self._until:
                 with self.recorder.work("pause"):
                     self._wake()
         elif not any(forbid() for forbid in self.forbids):
@@ -185,7 +188,7 @@ class Pauses:
         self._count = self._others = 0
         self._setting.set_aside()
         recorder.away = True
-        self._at = clock()
+        self._at, self._until = clock(), elapsed() + _ENDURES
 
     def _wake(self) -> None:
         recorder = self.recorder
