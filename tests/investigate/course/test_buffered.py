@@ -39,3 +39,18 @@ def test_a_file_in_which_two_scripts_died_is_appended_to(tmp_path: Path) -> None
 
 def test_a_cell_of_a_notebook_has_no_buffer(tmp_path: Path) -> None:
     assert category(tmp_path, _CELL + steps(1, 40)) == "none"
+
+
+def test_a_loop_that_prints_what_it_caught_and_goes_on_kept_nothing_back(tmp_path: Path) -> None:
+    assert category(tmp_path, steps(1, 6) + _RAISED + "batch 6 is left out\n" + steps(7, 40)) == "none"
+    assert category(tmp_path, steps(1, 6, "Epoch") + _RAISED + steps(6, 12, "Epoch")) == "none"
+
+
+def test_what_bears_a_later_time_did_not_wait(tmp_path: Path) -> None:
+    head = "2025-11-01 10:00:00,123 - INFO - on cuda\n"
+    later = "".join(
+        f"2025-11-01 10:{20 + number}:00,123 - INFO - [epoch {number:03d}] train_loss={2 / number:.4f}\n"
+        for number in range(1, 12)
+    )
+    assert category(tmp_path, head + _RAISED + head.replace("10:00", "10:20") + later) == "none"
+    assert category(tmp_path, head + _RAISED + steps(1, 12, "Epoch")) == "usercode"

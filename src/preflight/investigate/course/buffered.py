@@ -5,16 +5,20 @@ from __future__ import annotations
 from preflight.investigate.case.case import Case
 from preflight.investigate.course.cells import of_a_cell
 from preflight.investigate.course.step_order import numbers_of
-from preflight.vocabulary.log import Frame, Raised
+from preflight.vocabulary.log import Frame, Raised, StepLine
 
 _KEPT_BACK = 8192 + 512
 """Bytes: a buffer of Python's full, and what a program says of its end."""
+_FULL = 8192
+"""Bytes: nothing comes out of a buffer that is not full, before its program ends."""
 
 
 def waited(whole: Case, raised: Raised) -> bool:
     """Return whether what is told behind the death of a script may have been said before it.
 
     It is no more than a buffer full, and its steps go on where those before it left off; those of another start begin anew.
+    Steps of the same kind in front of the death came out of a buffer only if that was full by then, and what a logger gives a time
+    it does not keep back.
     A file in which a script had died before is one to which starts are appended.
     """
     file = whole.files.get(raised.hit.file)
@@ -24,10 +28,25 @@ def waited(whole: Case, raised: Raised) -> bool:
     if any(one.hit.file == file.index and one.hit.line < begins and _died(one) for one in whole.raised):
         return False
     steps = whole.steps_in.get(file.index, [])
-    told = [(step.line, number) for step, number in zip(steps, numbers_of(steps), strict=True) if number is not None]
-    before = [number for line, number in told if line < begins]
-    behind = [number for line, number in told if line > raised.hit.line]
-    return not before or not behind or behind[0] >= before[-1]
+    told = [(step, number) for step, number in zip(steps, numbers_of(steps), strict=True) if number is not None]
+    before = [(step, number) for step, number in told if step.line < begins]
+    behind = [(step, number) for step, number in told if step.line > raised.hit.line]
+    if not behind:
+        return True
+    if _later(behind[0][0], raised) or (
+        raised.hit.offset < _FULL and any(_alike(behind[0][0], one) for one, _ in before)
+    ):
+        return False
+    return not before or behind[0][1] >= before[-1][1]
+
+
+def _later(step: StepLine, raised: Raised) -> bool:
+    """Return whether a step has a time of its own that is later than all that was told before a death."""
+    return step.time is not None and (raised.hit.time is None or step.time > raised.hit.time)
+
+
+def _alike(step: StepLine, other: StepLine) -> bool:
+    return step.values.keys() == other.values.keys()
 
 
 def _died(raised: Raised) -> bool:

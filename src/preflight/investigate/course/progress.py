@@ -163,10 +163,10 @@ class Progress:
         if event.place not in self._raised:
             return False
         last = self._last_raised(event)
-        if event.hit.file in self._by_epochs:
-            return last is None or not caught_by_the_program(last)
         alone = len(self.case.people.seen) < 2 and (self.case.people.world or 1) < 2
-        return last is not None and alone and at_top(last) and waited(self.case, last)
+        if last is not None and alone and at_top(last):
+            return waited(self.case, last)
+        return event.hit.file in self._by_epochs and (last is None or not caught_by_the_program(last))
 
     def recovered(self, event: Event) -> bool:
         """Return whether the run went on after an event as if nothing had been."""
