@@ -54,3 +54,10 @@ def test_what_bears_a_later_time_did_not_wait(tmp_path: Path) -> None:
     )
     assert category(tmp_path, head + _RAISED + head.replace("10:00", "10:20") + later) == "none"
     assert category(tmp_path, head + _RAISED + steps(1, 12, "Epoch")) == "usercode"
+
+
+def test_a_code_that_a_tracker_saw_takes_back_no_death(tmp_path: Path) -> None:
+    ended = "2025-11-26 01:11:08,159 INFO    MainThread:2101 [wandb_run.py:_atexit_cleanup():2469] got exitcode: 0\n"
+    refused = "2025-11-26 01:11:07,159 ERROR   MainThread:2101 [upload.py:send():12] upload failed: HTTPError 502\n"
+    assert category(tmp_path, _RAISED + ended) == "usercode"
+    assert category(tmp_path, refused + ended) == "none"

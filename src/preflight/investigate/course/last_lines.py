@@ -6,6 +6,7 @@ import re
 from collections.abc import Container, Iterator
 
 from preflight.investigate.case.case import Case, Event
+from preflight.investigate.course.buffered import at_top
 from preflight.vocabulary.log import Raised
 
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
@@ -15,6 +16,8 @@ _OF_PYTHON = re.compile(
 """On Windows its modules lie in `Lib` itself, in a folder of any name."""
 _WHATEVER_FAILED = ("progress.pipeline-complete",)
 """What runs one step after the other says so at their end, whether each of them did what it should or not."""
+_BY_CODE = ("progress.tracker-saw-success",)
+"""What saw a program end with 0, also where its own hook for what nobody caught was replaced by another one."""
 _FAILING = ("root", "cascade", "confirmation", "teardown")
 
 
@@ -28,13 +31,14 @@ class LastLines:
         self._times: dict[int, dict[int, float]] = {}
         ended = (one for one in case.reading.raised if not one.chained)
         self._raised = {one.hit.file for one in ended if not stays_in_a_library(one)}
+        self._uncaught = {one.hit.file for one in case.reading.raised if not one.chained and at_top(one)}
         self._died = {one.file for one in case.endings if one.code}
         for event in case.events:
             file, line = event.hit.file, event.hit.line
             told = self._told.setdefault(file, {})
             kind = (event.id, event.role, event.category)
             told[kind] = max(line, told.get(kind, line))
-            if is_done(event):
+            if is_done(event) and not (event.id in _BY_CODE and file in self._uncaught):
                 self._end(event)
 
     def _end(self, event: Event) -> None:
