@@ -210,3 +210,11 @@ def test_pairs_behind_what_is_said_are_read_as_labels() -> None:
     head = head_of(text := unwrapped("2026-03-04T05:06:07.25Z [error    ] the decoder gave up   rank=3 shard=7"))
     assert (head.who.rank, head.level) == (3, "ERROR")
     assert "the decoder gave up" in text[head.end :]
+
+
+def test_pairs_within_pairs_are_each_looked_at_once() -> None:
+    address = "url=/read?part=1" + "&part=1" * 60
+    row = f"2026-03-04T05:06:07.25Z [error    ] refused {address} for good"
+    assert unwrapped(row) == row  # a search that tried each way to part them would never end
+    head = head_of(unwrapped(f"2026-03-04T05:06:07.25Z [error    ] refused   {address} rank=3"))
+    assert (head.who.rank, head.level) == (3, "ERROR")

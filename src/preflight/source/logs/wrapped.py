@@ -16,7 +16,8 @@ _WRAPPED = re.compile(
 )
 _OBJECT = re.compile(r'^\{"[@\w./-]{1,60}": ?[\["{\w-]')
 """Any other object, which is a line of a logger where it says something, and when or how loud."""
-_STRUCTURED = re.compile(r"^(\S{8,40}) \[([a-z]{4,8}) *\] (.*?) +((?:[A-Za-z_][\w.]*=\S+ *)+)$")
+_STRUCTURED = re.compile(r"(\S{8,40}) \[([a-z]{4,8}) *\] (?=\S)")
+_BOUND = re.compile(r"[A-Za-z_][\w.]*=\S+")
 """As structlog prints to a console: when, how loud, what, and the pairs that the logger is bound to."""
 _PAIRED = re.compile(r"(?:time|timestamp|ts|t|level|lvl|severity)=\S")
 _PAIR = re.compile(r'(?:^|(?<= ))([A-Za-z_@][\w.@-]{0,40})=("(?:[^"\\]|\\.)*"|[^\s"]\S*)')
@@ -217,9 +218,9 @@ def _fields(text: str) -> dict[str, Any]:
         return found
     if text[:2] == '{"' and _OBJECT.match(text):
         return _of_logger(text)
-    if (structured := _STRUCTURED.match(text)) is not None:
-        bound = {key: _value(value) for key, value in _PAIR.findall(structured[4])}
-        return {"time": structured[1], "level": structured[2], "message": structured[3], **bound}
+    if (structured := _STRUCTURED.match(text)) is not None and (said := _without_bound(text, structured.end())):
+        bound = {key: _value(value) for key, value in _PAIR.findall(text, structured.end() + len(said))}
+        return {"time": structured[1], "level": structured[2], "message": said.rstrip(), **bound}
     if text[:1] not in "lst" or not _PAIRED.match(text):  # with what the names begin: most lines are told so
         return {}
     pairs: dict[str, Any] = {key: _value(value) for key, value in _PAIR.findall(text)}
@@ -230,6 +231,20 @@ def _fields(text: str) -> dict[str, Any]:
         said = min(order.index(key) for key in _SAID if key in pairs)
         pairs = {key: value for at, (key, value) in enumerate(pairs.items()) if at < said or key not in _RANK}
     return pairs
+
+
+def _without_bound(text: str, start: int) -> str:
+    """Return what a line says from a place on to the pairs at its end, with the blanks between; empty where it has none.
+
+    The pairs are looked at from the end on: each once, however many of them there are.
+    """
+    end = behind = len(text.rstrip())
+    while (blank := text.rfind(" ", start, end)) >= start and _BOUND.fullmatch(text, blank + 1, end):
+        behind = blank + 1
+        end = blank
+        while end > start and text[end - 1] == " ":
+            end -= 1
+    return text[start:behind] if behind < len(text.rstrip()) else ""
 
 
 def _of_logger(text: str) -> dict[str, Any]:
