@@ -2,7 +2,7 @@
 
 ## What it does
 Reports triangular boolean masks that forbid what they should allow, and padding masks that mark the real tokens.
-It also reports where what goes into a layer is multiplied by the padding mask that the layer itself is given.
+It also reports where all that goes into a layer, or the places of its tokens, are multiplied by the padding mask that the layer itself is given.
 In `scaled_dot_product_attention`, True means that a position may be attended to; in `nn.MultiheadAttention` and the transformer layers, True means that it may not.
 
 ## Why
@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.attention import ATTENTION, SDPA, mask_of, mask_shape, module_name
-from preflight.check.queries.tensors import VIEWS, module_of, operation, origin, source_text
+from preflight.check.queries.tensors import VIEWS, module_of, operand, operation, origin, source_text
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, provenance
 from preflight.source.values import Obj, Value, plain, settle
@@ -113,6 +113,18 @@ for x, lengths in loader:
     bias = padding * -1e9
     layer(h + table(torch.arange(1, 65)[None] * ~padding) + bias[..., None], src_key_padding_mask=padding).sum().backward()
 """,
+    """
+import torch, torch.nn as nn
+layer = nn.TransformerEncoderLayer(64, 4)
+join, drop, filler = nn.Linear(65, 64), nn.Dropout(0.1), nn.Parameter(torch.zeros(64))
+for x, lengths in loader:
+    padding = torch.arange(64)[None] >= lengths[:, None]
+    hidden = padding[..., None]
+    x = torch.add(x, drop(filler * hidden)) - drop(x * hidden)
+    x = torch.where(hidden, filler * hidden, x)
+    x = join(torch.cat([x, torch.ones(8, 64, 1) * hidden], -1))
+    layer(x / (1 + (x * hidden).pow(2).mean()), src_key_padding_mask=padding).sum().backward()
+""",
 )
 
 _PADDING = {
@@ -187,15 +199,7 @@ def _multiplied(context: Context, event: Event, mask: Value | None, keyword: str
     hidden = origin(mask, items=True)
     if hidden is None:
         return
-    parts = [part for given in event.args[:3] for part in provenance(given, 200) if isinstance(part, Obj)]
-    summed = {id(settle(one)) for part in parts if part.kind == "op" and part.name in ("+", "-") for one in part.args}
-    for part in parts:
-        if part.kind != "op" or part.name != "*" or id(part) in summed or len(part.args) != 2:
-            continue
-        origins = [origin(one, items=True) for one in part.args]
-        numbers = [one for one in part.args if plain(one) is not None]
-        if numbers or all(one is not hidden for one in origins) or origins[0] is origins[1]:
-            continue
+    for part in (part for given in event.args[:3] for part in _products(given, hidden)):
         yield context.finding(
             RULE,
             event,
@@ -210,6 +214,46 @@ def _multiplied(context: Context, event: Event, mask: Value | None, keyword: str
             ),
         )
         return
+
+
+_LAYERS = VIEWS | {"dropout", "nn.Dropout", "nn.Linear", "nn.LayerNorm", "nn.functional.dropout"}
+_SUMS = frozenset({"+", "-", "add", "sub"})
+
+
+def _products(given: Value | None, hidden: Obj) -> Iterator[Obj]:
+    """Products with a mask that make up all that goes in, or the places of the tokens.
+
+    What stands beside others, in a sum or a concatenation, may be what the padding is filled with.
+    """
+    stack: list[tuple[Value | None, str]] = [(given, "all")]
+    for _ in range(60):
+        if not stack:
+            return
+        value, role = stack.pop()
+        part = origin(value, items=True)
+        name = operation(part)
+        if part is None or name is None:
+            continue
+        if name in _SUMS:
+            stack += [(one, role if role == "places" else "part") for one in (*part.args, part.receiver)]
+        elif name == "nn.Embedding":
+            stack.append((operand(part), "places"))
+        elif name in _LAYERS:
+            stack.append((operand(part), role))
+        elif part.kind == "op" and name == "*" and len(part.args) == 2:
+            if role != "part" and _by_mask(part, hidden, role):
+                yield part
+            stack += [(one, role) for one in part.args]
+
+
+def _by_mask(product: Obj, hidden: Obj, role: str) -> bool:
+    """Whether a product is one with the mask, of what is no number: of places, where tokens are looked up by it."""
+    origins = [origin(one, items=True) for one in product.args]
+    numbers = any(plain(one) is not None for one in product.args)
+    others = [one for one in origins if one is not hidden]
+    if numbers or len(others) != 1:
+        return False
+    return role == "all" or operation(others[0]) in ("arange", "cumsum")
 
 
 def _padding_id_of(event: Event, tokens: Value | None) -> int | None:
