@@ -19,12 +19,12 @@ When the clones are what is used, and the network is only where they began.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.averages import owner
 from preflight.check.rule import Rule
+from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Event
 from preflight.source.values import Obj, Value, settle
 from preflight.vocabulary.finding import Finding
@@ -39,12 +39,9 @@ RULE = Rule(
     tags=("average",),
 )
 _WEIGHTS = (".parameters", ".named_parameters", ".buffers", ".named_buffers", ".state_dict", ".load_state_dict")
-_METHODS = frozenset({
-    "parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "load_state_dict", "to", "cuda", "cpu", "eval",
-    "train", "requires_grad_", "forward", "zero_grad", "training", "float", "half", "double", "bfloat16",
-})  # fmt: skip
-"""What a network is asked for that is none of its parts."""
 _WRITES = (".lerp_", ".mul_", ".add_", ".copy_")
+_HARMLESS = ("()", ".eval", ".train", ".to", ".cuda", ".requires_grad_")
+_TAKEN = (*_WEIGHTS, ".detach", ".clone", ".items", ".values", ".keys")
 
 _HEAD = """
 import copy, torch
@@ -119,6 +116,30 @@ slow = {{name: p.detach().clone() for name, p in target.named_parameters()}}{_TR
     target.load_state_dict(slow)
 """,
     f"""{_HEAD}
+slow = [p.detach().clone() for p in target.parameters()]{_TRAIN}
+    with torch.no_grad():
+        for t, p in zip(slow, q.parameters()):
+            t.lerp_(p, 0.005)
+        target.weight.copy_(slow[0])
+        target.bias.copy_(slow[1])
+""",
+    f"""{_HEAD}
+slow = [p.detach().clone() for p in target.parameters()]
+target.weight.data, target.bias.data = slow{_TRAIN}
+    with torch.no_grad():
+        for t, p in zip(slow, q.parameters()):
+            t.lerp_(p, 0.005)
+""",
+    f"""{_HEAD}
+slow = [p.detach().clone() for p in target.parameters()]{_TRAIN}
+    with torch.no_grad():
+        for t, p in zip(slow, q.parameters()):
+            t.lerp_(p, 0.005)
+        for part in target.modules():
+            part.weight.data = slow[0]
+            part.bias.data = slow[1]
+""",
+    f"""{_HEAD}
 slow = {{name: p.detach().clone() for name, p in target.named_parameters()}}{_TRAIN}
     for name, p in q.named_parameters():
         slow[name].lerp_(p.data, 0.01)
@@ -172,10 +193,12 @@ def _cloned(value: Value | None) -> Obj | None:
 
 def _rests(context: Context, network: Obj) -> bool:
     """Whether nothing but the making of the clones has to do with the weights of a network."""
-    taken = [e for e in context.trace.calls(*_WEIGHTS) if e.receiver is not None and settle(e.receiver) is network]
-    if len(taken) != 1:
-        return False
-    if _parts_are_named(context, network):
+    written = [store.target for store in context.trace.stores]
+    written += [e.receiver for e in context.trace.calls(*_WRITES) if e.receiver is not None]
+    if any(_by_name(value) for value in written):
+        return False  # an attribute of a copy is told as that of the original: it may be the network's own
+    touched = [e for e in context.trace.events if e.name not in _HARMLESS and _of(e.receiver, network)]
+    if len([e for e in touched if e.name in _WEIGHTS]) != 1 or any(e.name not in _TAKEN for e in touched):
         return False
     return not any(
         settle(given) is network
@@ -185,14 +208,25 @@ def _rests(context: Context, network: Obj) -> bool:
     )
 
 
-def _parts_are_named(context: Context, network: Obj) -> bool:
-    """Whether the text goes to a part of a network by its name or place: the weights may be written to there."""
-    called = [e.node for e in context.trace.calls("()") if e.receiver is not None and settle(e.receiver) is network]
-    names = {ast.dump(node.func) for node in called if isinstance(node, ast.Call)}
-    scripts = context.reading.scripts
-    named = (one.value for script in scripts for one in script.nodes(ast.Attribute) if one.attr not in _METHODS)
-    placed = (one.value for script in scripts for one in script.nodes(ast.Subscript))
-    return any(ast.dump(whole) in names for whole in (*named, *placed))
+def _by_name(value: Value) -> bool:
+    """Whether a tensor is the attribute of a module: ``net.weight``, also through ``.data``."""
+    found = settle(value)
+    while isinstance(found, Obj) and found.name in ("data", "detach", ".detach") and found.receiver is not None:
+        found = settle(found.receiver)
+    held = settle(found.receiver) if isinstance(found, Obj) and found.kind == "attr" and found.receiver else None
+    return is_module(held)
+
+
+def _of(value: Value | None, network: Obj) -> bool:
+    """Whether a value is a network or what was taken from it by name, by index or by a method."""
+    for _ in range(8):
+        value = settle(value) if value is not None else None
+        if value is network:
+            return True
+        if not isinstance(value, Obj) or value.name in (".clone", "()"):
+            return False
+        value = value.receiver
+    return False
 
 
 def _finding(context: Context, event: Event, clone: Obj, network: Obj) -> Finding:
