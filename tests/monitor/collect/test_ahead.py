@@ -38,6 +38,7 @@ STEP = f"    opt.step(){HERE}\n"
         f"for part in parts:\n    opt = Adam(part.parameters())\n{STEP}",
         f"for epoch in range(9):\n    if epoch == 3:\n        opt.add_param_group(dict(params=head))\n{STEP}",
         f"for epoch in range(9):\n    if epoch == 3:\n        opt = KINDS[name](model.parameters())\n{STEP}",
+        f"for held in (body, head):\n    opt = getattr(torch.optim, kind)(held, lr=0.1)\n{STEP}",
         f"def second():\n    return Adam(net.parameters())\nfor _ in range(9):\n{STEP}second()\n",
         f"for _ in range(9):\n{STEP}opt = create_optimizer_v2(model)\n",
         f"class Second:\n    def __init__(self):\n        self.opt = SGD(p)\nfor _ in range(9):\n{STEP}Second()\n",

@@ -218,7 +218,8 @@ class _Coming:
         if name in _ADDING:
             return True
         if not name:  # ``getattr(torch.optim, name)(...)``, ``KINDS[name](...)``
-            return any("param" in word(part) for given in node.args for part in ast.walk(given))
+            chosen = any("optim" in word(part).lower() for part in ast.walk(node.func))
+            return chosen or any("param" in word(part) for given in node.args for part in ast.walk(given))
         if name in self.texts.functions or name in self.texts.classes:
             return False
         lower = name.lower()
