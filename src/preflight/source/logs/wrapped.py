@@ -218,9 +218,9 @@ def _fields(text: str) -> dict[str, Any]:
         return found
     if text[:2] == '{"' and _OBJECT.match(text):
         return _of_logger(text)
-    if (structured := _STRUCTURED.match(text)) is not None and (said := _without_bound(text, structured.end())):
-        bound = {key: _value(value) for key, value in _PAIR.findall(text, structured.end() + len(said))}
-        return {"time": structured[1], "level": structured[2], "message": said.rstrip(), **bound}
+    if (structured := _STRUCTURED.match(text)) is not None and (told := _without_bound(text, structured.end())):
+        bound = {key: _value(value) for key, value in _PAIR.findall(text, structured.end() + len(told))}
+        return {"time": structured[1], "level": structured[2], "message": told.rstrip(), **bound}
     if text[:1] not in "lst" or not _PAIRED.match(text):  # with what the names begin: most lines are told so
         return {}
     pairs: dict[str, Any] = {key: _value(value) for key, value in _PAIR.findall(text)}
