@@ -93,3 +93,19 @@ def test_an_evaluation_that_leaves_the_loader_of_held_out_data_unread_is_an_erro
     tmp_path: Path, loader: str, found: list[str]
 ) -> None:
     assert severities(tmp_path, LOADERS.format(loader), "evaluation-on-training-data") == found
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("print((model(x).argmax(1) == y).sum())", ["error"]),
+        ("print('training accuracy', (model(x).argmax(1) == y).sum())", ["warning"]),
+        ("train_right = (model(x).argmax(1) == y).sum()", ["warning"]),
+        ("print('accuracy', (model(x).argmax(1) == y).sum())", ["error"]),
+    ],
+)
+def test_a_result_that_is_called_one_of_the_training_data_is_no_error(
+    tmp_path: Path, line: str, found: list[str]
+) -> None:
+    script = LOADERS.format("train").replace("print((model(x).argmax(1) == y).sum())", line)
+    assert severities(tmp_path, script, "evaluation-on-training-data") == found
