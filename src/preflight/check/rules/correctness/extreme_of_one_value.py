@@ -12,7 +12,7 @@ Put the other value on one of the sides.
 
 ## When to ignore
 When both sides are drawn at random, so that each time they are evaluated they differ.
-Calls without arguments and names that speak of drawing are left alone, and so are calls in a script with dropout or noise.
+Calls without arguments, names that speak of drawing, what is computed by such functions, and networks with dropout that are called twice are left alone.
 
 ## References
 - Fujimoto et al., "Addressing Function Approximation Error in Actor-Critic Methods" (2018), section 4.2
@@ -25,8 +25,10 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.modes import has_modes
 from preflight.check.rule import Rule
-from preflight.source.trace import Event
+from preflight.source.trace import Event, provenance
+from preflight.source.values import Obj, Value, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -78,16 +80,23 @@ GOOD = (
     f"{_HEAD}    value = torch.min(q1(pair), q2(pair)){_TAIL}",
     f"{_HEAD}    value = torch.max(q1(pair), 1)[0]{_TAIL}",
     f"{_HEAD}    value = q1(pair) + torch.max(torch.rand(3), torch.rand(3)).mean(){_TAIL}",
+    f"{_HEAD.replace('nn.Linear(6, 1), nn.Linear(6, 1)', 'nn.Linear(6, 1), nn.Sequential(nn.Dropout(), nn.Linear(6, 1))')}"
+    f"    value = torch.min(q2(pair), q2(pair)){_TAIL}",
+    f"""
+def blurred(t):
+    return t * torch.empty_like(t).bernoulli_(0.9)
+{_HEAD}    value = torch.max(q1(blurred(pair)), q1(blurred(pair))){_TAIL}""",
     f"{_HEAD}    draw = torch.distributions.Normal(q1(pair), 1.0)\n    value = torch.min(draw.rsample(), draw.rsample()){_TAIL}",
     f"{_HEAD}    value = torch.min(q1(pair), q1(pair)){_TAIL}".replace(
         "nn.Linear(6, 1)", "nn.Sequential(nn.Dropout(0.1), nn.Linear(6, 1))", 1
     ),
 )
 
-_STOCHASTIC = re.compile(r"dropout|droppath|nois[ey]|bernoulli|rand\w*_like|rsample", re.IGNORECASE)
-"""What makes two passes through one network differ."""
 _EXTREMES = ("torch.min", "torch.max", "torch.minimum", "torch.maximum")
-_DRAWN = re.compile(r"rand|sampl|draw|next|noise|normal|augment|dropout|pop", re.IGNORECASE)
+_DRAWN = re.compile(
+    r"rand|sampl|draw|next|noise|normal|augment|dropout|pop|bernoulli|uniform|multinomial|poisson|exponential|cauchy",
+    re.IGNORECASE,
+)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -95,7 +104,7 @@ def check(context: Context) -> Iterator[Finding]:
     told: set[int] = set()
     for event in context.trace.calls(*_EXTREMES):
         text = _both(event)
-        if text is not None and _calls(event) and any(_STOCHASTIC.search(one.text) for one in context.reading.scripts):
+        if text is not None and _drawn_twice(event):
             continue
         if text is not None and id(event.node) not in told:
             told.add(id(event.node))
@@ -113,9 +122,22 @@ def check(context: Context) -> Iterator[Finding]:
             )
 
 
-def _calls(event: Event) -> bool:
-    """Whether the values are what calls give, each on its own."""
-    return any(isinstance(one, ast.Call) for given in getattr(event.node, "args", ()) for one in ast.walk(given))
+def _drawn_twice(event: Event) -> bool:
+    """Whether something random lies behind the sides, which are computed one after the other."""
+    sides = [settle(one) for one in (*event.args, *event.kwargs.values())]
+    if len({id(one) for one in sides}) < len(sides):
+        return False  # one value, which was computed before
+    behind = [{id(part): part for part in provenance(side, 200)} for side in sides]
+    common = set.intersection(*(set(parts) for parts in behind))  # drawn once, for both
+    parts = [part for own in behind for key, part in own.items() if key not in common and isinstance(part, Obj)]
+    networks = [part.receiver for part in parts if part.name == "()" and part.receiver is not None]
+    return any(_DRAWN.search(part.name) for part in parts) or any(_open_or_modal(one) for one in networks)
+
+
+def _open_or_modal(network: Value) -> bool:
+    """Whether a network is of layers that are not seen, or has some that behave otherwise in training."""
+    found = settle(network)
+    return not isinstance(found, Obj) or has_modes(found) is not False
 
 
 def _both(event: Event) -> str | None:
