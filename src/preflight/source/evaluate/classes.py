@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.calls import call
@@ -23,7 +24,14 @@ _DATA_BASES = frozenset(
     "pydantic.BaseModel pydantic_settings.BaseSettings typing.NamedTuple msgspec.Struct simple_parsing.Serializable".split()
 )
 _CONVERTING = frozenset({"pydantic.BaseModel", "pydantic_settings.BaseSettings"})
-_NUMBERS = {"float": float, "int": int}
+_NUMBERS: dict[str, type[float] | type[int]] = {
+    **dict.fromkeys(("float", "PositiveFloat", "NonNegativeFloat", "FiniteFloat", "confloat"), float),
+    **dict.fromkeys(("int", "PositiveInt", "NonNegativeInt", "conint"), int),
+}
+# Kinds that text is taken for as it is, or in which numbers are only parts.
+_TEXTS = frozenset(
+    "str Any Literal StrictFloat StrictInt list List tuple Tuple dict Dict set Set Sequence Mapping".split()
+)
 _ENUMS = frozenset("enum.Enum enum.IntEnum enum.StrEnum enum.Flag enum.IntFlag transformers.utils.ExplicitEnum".split())
 
 
@@ -147,13 +155,21 @@ def _fill(
 
 def _converted(value: Value, annotation: ast.expr) -> Value:
     """The value of a field of pydantic: text is read as the number that the field is declared to be."""
-    worth, kind = settle(value), _NUMBERS.get(ast.unparse(annotation))
+    worth, kind = settle(value), _number_of(annotation)
     if kind is None or not isinstance(worth, Known) or not isinstance(worth.value, str):
         return value
     try:
         return Known(kind(worth.value), worth.site, worth.how, worth.soft)
     except ValueError:
         return value  # pydantic refuses it
+
+
+def _number_of(annotation: ast.expr) -> type[float] | type[int] | None:
+    """The number that a field of pydantic is declared as: by its name, a constrained one's, or as one of text or nothing."""
+    words = {re.sub(r"^.*\.", "", word) for word in re.split(r"[^\w.]+", ast.unparse(annotation))}
+    if words & _TEXTS:
+        return None  # text stays text
+    return next((kind for name, kind in _NUMBERS.items() if name in words), None)
 
 
 def field_default(m: Machine, cls: Class, owner: Class, name: str, statement: ast.AnnAssign) -> Value:

@@ -94,15 +94,18 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=float(config["lr"]), eps=co
     Example(
         """
 import torch, yaml
-from pydantic import BaseModel
+from typing import Optional
+from pydantic import BaseModel, PositiveFloat
 class Settings(BaseModel):
     lr: float
+    eps: Optional[float] = None
+    decay: PositiveFloat
     steps: int = 10
 settings = Settings(**yaml.safe_load(open("config.yaml")))
 model = torch.nn.Linear(4, 2)
-optimizer = torch.optim.AdamW(model.parameters(), lr=settings.lr)
+optimizer = torch.optim.AdamW(model.parameters(), lr=settings.lr, eps=settings.eps, weight_decay=settings.decay)
 """,
-        files={"config.yaml": "lr: 1e-4\nsteps: 20\n"},
+        files={"config.yaml": "lr: 1e-4\neps: 1e-8\ndecay: 1e-2\nsteps: 20\n"},
     ),
     Example(
         """
