@@ -103,6 +103,25 @@ class Remembering(nn.Module):
     def __init__(self):
         super().__init__()
         self.cell, self.out = nn.GRUCell(8, 16), nn.Linear(16, 8)
+    def forward(self, x, state):
+        state = self.cell(x, state.detach())
+        return self.out(state), state
+net = Remembering()
+optimizer = torch.optim.Adam(net.parameters())
+state = torch.zeros(4, 16)
+for x, y in loader:
+    optimizer.zero_grad()
+    found, state = net(x, state)
+    nn.functional.mse_loss(found, y).backward()
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
+class Remembering(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.out = nn.GRUCell(8, 16), nn.Linear(16, 8)
     def cut(self, state):
         if isinstance(state, torch.Tensor):
             return state.detach()
@@ -203,9 +222,14 @@ def _state(context: Context, carry: Carry) -> Obj | None:
     parts: list[Value] = list(final.items) if isinstance(final, Seq) else [final]
     for part in parts:
         source = graph_of(context, part)
-        if source is not None and any(carry.mark is p for p in provenance(part, 400)):
+        if source is not None and any(carry.mark is p for p in provenance(part, 400, ends=_cut)):
             return source
     return None
+
+
+def _cut(value: Value) -> bool:
+    """Whether what lies behind a value is cut off from its graph."""
+    return isinstance(value, Obj) and value.name in (".detach", ".data", "data", ".item")
 
 
 def _user(loop: TrainingLoop, carry: Carry) -> Event | None:
