@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.losses import is_loss, loss_calls
+from preflight.check.queries.losses import LossCall, is_loss, loss_calls
+from preflight.check.queries.shapes import rank, width
 from preflight.check.queries.tensors import VIEWS, operation, origin
 from preflight.check.rule import Rule
 from preflight.source.values import Obj, Value, settle
@@ -64,9 +65,33 @@ class Task:
             (0.5 * loss).backward()
 Task().fit()
 """,
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+model = nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+measure = nn.MSELoss(reduction="none")
+for x, y in DataLoader(samples, batch_size=1, shuffle=True):
+    optimizer.zero_grad()
+    measure(model(x), y).backward()
+    optimizer.step()
+""",
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+model = nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+measure = nn.MSELoss(reduction="none")
+for x, y in DataLoader(samples, batch_size=1, shuffle=True):
+    optimizer.zero_grad()
+    measure(model(x), y).backward()
+    optimizer.step()
+""",
     """
 import torch
 from torch import nn
@@ -103,8 +128,10 @@ _SCALING = frozenset({"*", "/", "+", "-", "neg"})
 def check(context: Context) -> Iterator[Finding]:
     """Follow each backward to a loss per example."""
     unreduced = {id(c.event.result): c for c in loss_calls(context) if c.reduction == "none"}
-    if not unreduced or context.fact("batch.micro") == 1:
-        return  # one number per example is one number
+    if context.fact("batch.micro") == 1:  # one number per example is one number
+        unreduced = {key: call for key, call in unreduced.items() if _several_each(call)}
+    if not unreduced:
+        return
     for event in context.trace.calls(".backward"):
         if event.args or event.kwargs.get("gradient") is not None or event.receiver is None:
             continue
@@ -124,6 +151,13 @@ def check(context: Context) -> Iterator[Finding]:
                 expected="backward gets one number",
             ),
         )
+
+
+def _several_each(call: LossCall) -> bool:
+    """Whether a loss has several numbers for each example: one for each output, or for each place of what is classified."""
+    if call.kind in ("cross_entropy", "nll_loss"):
+        return any((rank(one) or 0) > least for one, least in ((call.input, 2), (call.target, 1)))
+    return any((width(one) or 0) > 1 for one in (call.input, call.target) if (rank(one) or 2) > 1)
 
 
 def _terms(value: Value) -> Iterator[Obj]:
