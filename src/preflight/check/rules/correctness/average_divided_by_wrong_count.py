@@ -21,12 +21,12 @@ When only the course of the curve matters.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.loaders import setting
 from preflight.check.queries.metrics import added, averaged_match, batch_mean, counted, quotients, scaled
+from preflight.check.queries.tensors import graph
 from preflight.check.rule import Rule
 from preflight.source.trace import Carry
 from preflight.source.values import Obj, Unknown, Value, settle
@@ -96,6 +96,17 @@ print(float(right) / len(loader) / batch_size)
 """,
     """
 import torch
+from torch.utils.data import DataLoader
+loader = DataLoader(samples, batch_size=16)
+right = 0
+for x, y in loader:
+    right += (net(x).argmax(1) == y).sum().item()
+share = right / len(loader)
+share = share / 16
+print(share)
+""",
+    """
+import torch
 from torch import nn
 from torch.utils.data import DataLoader
 model = nn.Linear(10, 2)
@@ -151,7 +162,7 @@ def check(context: Context) -> Iterator[Finding]:
         if found is None or found[1] is None:
             continue
         part, carry = found
-        if unit[0] == "batches" and counted(part) is not None and unit[1] > 1 and not _divided_again(quotient, node):
+        if unit[0] == "batches" and counted(part) is not None and unit[1] > 1 and not _divided_again(context, quotient):
             told.add(id(node))
             yield _finding(context, quotient, carry, part, "right answers of each example", "batches", "examples")
         elif unit[0] == "examples" and (batch_mean(context, part) or averaged_match(part)):
@@ -159,11 +170,9 @@ def check(context: Context) -> Iterator[Finding]:
             yield _finding(context, quotient, carry, part, "the mean of each batch", "examples", "batches")
 
 
-def _divided_again(quotient: Value, node: ast.AST) -> bool:
+def _divided_again(context: Context, quotient: Value) -> bool:
     """Whether the quotient is divided further, by the size of a batch: ``right / len(loader) / batch_size``."""
-    script = quotient.site.script if quotient.site is not None else None
-    operations = script.nodes(ast.BinOp) if script is not None else ()
-    return any(isinstance(o, ast.BinOp) and o.left is node and isinstance(o.op, ast.Div) for o in operations)
+    return any(o.args and settle(o.args[0]) is quotient for o in graph(context).made("/"))
 
 
 def _worth(context: Context, carry: Carry) -> bool:
