@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from preflight.monitor.judging.engine import Engine
-from preflight.monitor.library_of import general
-
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
 from recording import recorded  # noqa: E402
@@ -133,34 +130,3 @@ def test_what_a_program_asks_of_its_closure_it_still_gets() -> None:
     with recorded():
         net = torch.nn.Linear(2, 1)
         assert Asking(net.parameters(), lr=0.1).step(closure=Closure()) == 7.0
-
-
-@pytest.mark.parametrize("clears", ["by the optimizer", "by hand", "after another pass", "never"])
-def test_steps_that_make_all_passes_themselves_are_iterations_that_can_be_judged(clears: str) -> None:
-    with recorded() as kept:
-        net = torch.nn.Linear(3, 1)
-        optimizer = torch.optim.LBFGS(net.parameters(), lr=0.1, max_iter=3)
-        x = torch.randn(8, 3)
-
-        def closure() -> Any:
-            if clears == "by the optimizer":
-                optimizer.zero_grad()
-            elif clears == "by hand":
-                for one in net.parameters():
-                    one.grad = None
-            elif clears == "after another pass":
-                net(x).sum().backward()
-                optimizer.zero_grad()
-            loss = (net(x) - 1).pow(2).mean()
-            loss.backward()
-            return loss
-
-        for _ in range(6):
-            optimizer.step(closure)
-    windows = kept.windows()
-    assert [len(one.named("step")) for one in windows] == [1] * 6
-    engine = Engine([general("gradients-cleared")])
-    for window in windows:
-        engine.see(window)
-    engine.finish()
-    assert [one.first_step for one in engine.violations()] == ([1] if clears == "never" else [])

@@ -1,9 +1,8 @@
 """Where a process is: in which iteration of its training, and each thread in which calls.
 
 An iteration ends where the next one begins: at the next batch of a loader after something was trained in this one;
-without a loader, at the next forward pass or clearing of gradients after the first optimizer's step, or at its next step
-where that makes all passes itself. So it is where a batch is trained on again and again, as by a program that learns one
-batch by heart.
+without a loader, at the next forward pass or clearing of gradients after the first optimizer's step. So it is where a
+batch is trained on again and again, as by a program that learns one batch by heart.
 A program that updates its parameters by itself has no step: there, some backward passes make an iteration, so that none
 grows without end.
 Whether an iteration is recorded in detail depends on its number alone, so that all ranks choose the same ones.
@@ -47,7 +46,7 @@ class Iterations:
         most_backwards: The most of them in an iteration in which the first optimizer stepped.
         primary: The first optimizer.
         optimized: Whether an optimizer was made.
-        begun_by: What began this iteration: fetch, forward, zero_grad, backward, step.
+        begun_by: What began this iteration: fetch, forward, zero_grad, backward.
         at_boundary: What is called when an iteration ends.
         at_turn: What is called between two iterations: the old one is told, the new one not begun.
     """
@@ -80,7 +79,7 @@ class Iterations:
         return self.thread.stack
 
     def begins(self, what: str) -> None:
-        """A fetch of a batch, a forward pass that trains, a clearing, a backward pass, or a step with its passes begins."""
+        """A fetch of a training batch, a forward pass that trains, a clearing of gradients or a backward pass begins."""
         if what != "fetch" and self.stack():
             return  # within a call, such as a step that calls a closure
         if not self.trained:

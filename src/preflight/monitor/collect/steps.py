@@ -84,11 +84,8 @@ class Steps:
         with recorder.work("step"):
             if not recorder.trainers.steps():
                 return None
-            waits = closure and self._closures.waits(optimizer)
-            if closure and not waits and self.variables.index_of(optimizer) == recorder.primary:
-                recorder.begins("step")  # its passes are within it, and begin none
             self._opened_in = recorder.iteration
-            if waits:
+            if closure and self._closures.waits(optimizer):
                 given = self._closures.given(optimizer, args, kwargs, lambda well: self._evaluated(optimizer, well))
             else:
                 self._begin(optimizer, closure)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.steps import Step, steps_of
-from preflight.monitor.window import Call, State, Window
+from preflight.monitor.window import Window
 from preflight.vocabulary.counted import counted
 
 _KEPT = 0.999
@@ -23,8 +22,6 @@ class GradientsCleared(Relation):
     It counts as cleared when ``zero_grad`` of the optimizer or of a module with its parameters was called, or when the
     gradients were found to be zero or absent as a backward pass began.
     Gradients that the program has multiplied by a factor below one since the step are kept on purpose: that is momentum.
-    Where a step computes its gradients itself, by a closure that it evaluates several times, the first pass of the closure
-    is looked at: what the step before has left is there as the step begins, and must be cleared in it.
     """
 
     name = "gradients-cleared"
@@ -42,12 +39,6 @@ class GradientsCleared(Relation):
         "call optimizer.zero_grad() once for every optimizer.step(), before the first backward pass of the next step"
     )
 
-    @classmethod
-    def explain(cls, example: Example) -> tuple[str, str]:
-        if example.context.get("closure"):
-            return cls.cause, "call optimizer.zero_grad() at the beginning of the closure, before its backward pass"
-        return cls.cause, cls.advice
-
     def __init__(self) -> None:
         self._used: dict[int, dict[int, float | None]] = {}  # by optimizer: the gradients of its last step
 
@@ -56,9 +47,9 @@ class GradientsCleared(Relation):
             used = self._used.pop(step.optimizer, {})
             if step.gradients is not None:
                 self._used[step.optimizer] = dict(zip(step.gradients.ids, step.gradients.norm, strict=True))
-            if step.done == 0:
+            if step.done == 0 or not step.named("backward"):
                 continue
-            left = self._left(step, used, window) if step.named("backward") else self._left_to_closure(step, window)
+            left = self._left(step, used, window)
             if left is None:
                 continue
             context = {"closure": step.closure, "optimizer": step.kind}
@@ -79,34 +70,29 @@ class GradientsCleared(Relation):
     @staticmethod
     def _left(step: Step, used: dict[int, float | None], window: Window) -> tuple[str, ...] | None:
         """Names of the parameters whose gradients were left; None when it cannot be said."""
+        variables = window.run.variables
         roots = step.owned(window)
         if step.clearing(window):
             return ()
-        if _cleared_by_hand(step.named("backward"), step):
-            return ()
+        passes = [call.args or {} for call in step.named("backward")]
+        if any("gradients" in seen and str(step.optimizer) not in (seen.get("of") or {}) for seen in passes):
+            return ()  # somebody cleared them by hand
         called = {call.object.split(".")[0] for call in step.named("forward")}
         if called and not called & roots:
             return None  # gradients are put there, not added up
         backward = step.named("backward")[0]
         found = [one for one in step.cleared if one.q < backward.e]
-        return _kept(found[0], step, used, window) if found else None
-
-    @staticmethod
-    def _left_to_closure(step: Step, window: Window) -> tuple[str, ...] | None:
-        """The same of a step that evaluates its closure itself: what its first pass finds of the step before."""
-        if not step.closure or step.gradients is None:
-            return None
-        inside = [call for call in window.plain if step.call.q < call.q < step.call.e]
-        passes = [call for call in inside if call.name == "backward"]
-        roots = step.owned(window)
-        if not passes or not any(call.name == "forward" and call.object.split(".")[0] in roots for call in inside):
-            return None
-        if step.clearing(window) or any(step.clears(call, roots) for call in inside) or _cleared_by_hand(passes, step):
-            return ()
-        found = [one for one in window.states if one.moment == "before_backward" and step.call.q < one.q < passes[0].e]
         if not found:
             return None
-        return _kept(found[0], step, dict(zip(step.gradients.ids, step.gradients.norm, strict=True)), window)
+        state = found[0]
+        left = {
+            ident: norm
+            for ident, norm in zip(state.ids, state.norm, strict=True)
+            if norm and ident in variables and variables[ident].optimizer == step.optimizer
+        }
+        if all(norm < _KEPT * (used.get(ident) or 0.0) for ident, norm in left.items()):
+            return ()  # they decay
+        return tuple(variables[ident].name for ident in left)
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -119,40 +105,9 @@ class GradientsCleared(Relation):
         mini = Mini({"model.weight": {}})
         decayed = ("forward model", ("left", {"model.weight": 0.45}), "backward", ("gradients", {"model.weight": 0.5}))
         yield [mini.window(*decayed, "step optimizer0:SGD"), mini.window(*decayed, "step optimizer0:SGD")]
-        for cleared in (("zero_grad optimizer0:LBFGS",), ("zero_grad model",)):
-            yield _evaluated(*cleared, "forward model", "backward")
-        yield _evaluated("forward model", ("left", {"model.weight": 0.0}), "backward")
-        yield _evaluated("forward model", ("left", {"model.weight": 0.5}), "backward", "zero_grad model", "backward")
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         mini = Mini({"model.weight": {}})
         rows = ("forward model", ("left", {"model.weight": 0.5}), "backward", "step optimizer0:SGD")
         yield [mini.window(*rows), mini.window(*rows)]
-        yield _evaluated("forward model", ("left", {"model.weight": 0.5}), "backward")
-
-
-def _cleared_by_hand(passes: list[Call], step: Step) -> bool:
-    """Whether a pass began without any gradient of what the optimizer of a step holds."""
-    told = [call.args or {} for call in passes]
-    return any("gradients" in seen and str(step.optimizer) not in (seen.get("of") or {}) for seen in told)
-
-
-def _kept(state: State, step: Step, used: dict[int, float | None], window: Window) -> tuple[str, ...]:
-    """Names of the parameters of a step whose gradients are there in a state, and are not what decays."""
-    variables = window.run.variables
-    left = {
-        ident: norm
-        for ident, norm in zip(state.ids, state.norm, strict=True)
-        if norm and ident in variables and variables[ident].optimizer == step.optimizer
-    }
-    if all(norm < _KEPT * (used.get(ident) or 0.0) for ident, norm in left.items()):
-        return ()
-    return tuple(variables[ident].name for ident in left)
-
-
-def _evaluated(*closure: Any) -> list[Window]:
-    """Two steps that evaluate a closure themselves."""
-    mini = Mini({"model.weight": {}})
-    step = ("step optimizer0:LBFGS", {"args": {"closure": True}, "inside": closure})
-    return [mini.window(("gradients", {"model.weight": 0.5}), step) for _ in range(2)]
