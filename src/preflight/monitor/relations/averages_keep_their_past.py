@@ -26,6 +26,12 @@ _INTERVALS = 2
 _MOST_RESTS = 2
 """Steps in a row after which an average is as it was, between two that move it."""
 _PAIRS = 2
+_FITTED = 3
+"""Matrices that tell two weights of an average, and whether there are two."""
+_LEAST = 0.01
+"""The least weight that is told from none at all, as of a copy that is made anew with each step and scaled."""
+_OFF = 0.05
+"""How far from one two weights add up to, so that no rounding and no decay of the copy itself explains it."""
 
 
 class _Look(NamedTuple):
@@ -49,6 +55,10 @@ class AveragesKeepTheirPast(Relation):
     average, one whose share grows from step to step is warmed up, and a share of nought is a copy. A step or two between
     them after which the copy is as it was, as with policies that are delayed, do not count; what is moved more seldom may
     be moved far.
+    Where the shares are not the same, each matrix may be a weight times what it was and another times what it follows: where
+    two weights explain three matrices to the last digits, twice in a row with the same result, both lie between zero and
+    one, and they do not add up to one, the copy shrinks or grows with each step. A sum, to which the trained weights are
+    added as they are, is divided where it is used, and is not judged.
     """
 
     name = "averages-keep-their-past"
@@ -62,6 +72,7 @@ class AveragesKeepTheirPast(Relation):
     def __init__(self) -> None:
         self._last: dict[str, _Look] = {}
         self._shares: dict[str, list[float]] = {}  # by average, the share kept in each of the last intervals
+        self._sums: dict[str, list[float]] = {}  # by average, what its two weights added up to in the last intervals
         self._rests: dict[str, int] = {}  # by average, the steps in a row after which it was as before
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -70,10 +81,36 @@ class AveragesKeepTheirPast(Relation):
             self._last[word] = now
             if before is None or now.step != before.step + 1:
                 self._shares.pop(word, None)
+                self._sums.pop(word, None)
                 continue
             rests = self._rests[word] = self._rests.get(word, 0) + 1 if now.slow == before.slow else 0
             if not 0 < rests <= _MOST_RESTS:
-                yield self._judge(word, _share(before, now), window)
+                share = _share(before, now)
+                uneven = self._uneven(word, _weights(before, now) if share is None else None, window)
+                yield uneven or self._judge(word, share, window)
+
+    def _uneven(self, word: str, weights: tuple[float, float] | None, window: Window) -> Example | None:
+        """What is wrong with an average whose weights, in two intervals in a row, do not add up to one."""
+        known = self._sums.setdefault(word, [])
+        if weights is None or not all(_LEAST < one < 1 - _BEYOND for one in weights) or abs(sum(weights) - 1) < _OFF:
+            known.clear()
+            return None
+        if known and abs(sum(weights) - known[-1]) > _ALIKE * abs(sum(weights) - 1):
+            known.clear()
+        known.append(sum(weights))
+        if len(known) < _INTERVALS:
+            return None
+        steps = window.named("step")
+        return Example(
+            (),
+            False,
+            {},
+            variables=(word,),
+            expected="an average whose weights add up to 1",
+            seen=f"{weights[0]:.3g} of itself and {weights[1]:.3g} of what it follows",
+            call=steps[-1] if steps else None,
+            detail=f"The weights that {word} is averaged with do not add up to 1",
+        )
 
     def _judge(self, word: str, share: float | None, window: Window) -> Example:
         known = self._shares.setdefault(word, [])
@@ -119,12 +156,18 @@ class AveragesKeepTheirPast(Relation):
         yield _run([0.004, 0.04, 0.09])  # warmed up
         yield _run([0.05, 0.05, 0.05], turned=0.02)  # no average: its matrices do not move alike
         yield _run([0.05, 1.0, 1.0, 1.0, 0.05])  # seldom
+        yield _run([0.9, 0.9, 0.9], added=1.0)  # a sum, divided where it is used
+        yield _run([0.9, 0.9, 0.9], added=0.5, turned=0.02)  # not the same weights for all of its matrices
+        yield _run([0.9, 0.9, 0.9], added=0.1)
+        yield _run([0.0, 0.0, 0.0], added=0.5)  # made anew and scaled
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([0.01, 0.01, 0.01])
         yield _run([1.01, 1.01, 1.01])
         yield _run([0.01, 1.0, 0.01, 1.0])
+        yield _run([0.9, 0.9, 0.9], added=0.9)
+        yield _run([0.1, 0.1, 0.1], added=0.1)
 
 
 def _looks(window: Window) -> dict[str, _Look]:
@@ -156,17 +199,43 @@ def _share(before: _Look, now: _Look) -> float | None:
     return middle if alike else None
 
 
-def _run(decays: list[float], turned: float = 0.0) -> list[Window]:
-    """Steps in which a copy of two matrices keeps these shares of itself, the second one this much more."""
-    names = ("0.weight", "2.weight")
+def _weights(before: _Look, now: _Look) -> tuple[float, float] | None:
+    """The weights of what a copy was and of what it follows that explain each of its matrices; None where none do."""
+    rows = [
+        (before.slow[name], now.fast[name], slow)
+        for name, slow in now.slow.items()
+        if name in before.slow and name in now.fast
+    ]
+    if len(rows) < _FITTED:
+        return None
+    old, both, new = (
+        sum(a * b for a, b in pairs)
+        for pairs in ([(x, x) for x, _, _ in rows], [(x, y) for x, y, _ in rows], [(y, y) for _, y, _ in rows])
+    )
+    apart = old * new - both * both
+    if apart <= old * new / _CLEAR:  # a copy all but the same as what it follows: any two weights would do
+        return None
+    left, right = sum(x * z for x, _, z in rows), sum(y * z for _, y, z in rows)
+    kept, taken = (left * new - right * both) / apart, (right * old - left * both) / apart
+    exact = all(abs(kept * x + taken * y - z) <= _CLEAR * _ROUNDED * (abs(x) + abs(y)) for x, y, z in rows)
+    return (kept, taken) if exact else None
+
+
+def _run(decays: list[float], turned: float = 0.0, added: float | None = None) -> list[Window]:
+    """Steps in which a copy keeps these shares of itself, each matrix this much more than the one before.
+
+    ``added`` is the weight of what it follows, which is else what is left of 1, as it is for two matrices only.
+    """
+    names = ("0.weight", "2.weight") if added is None else ("0.weight", "2.weight", "4.weight", "6.weight")
     mini = Mini({f"online.{name}": {} for name in names})
-    slow = dict(zip(names, (5.0, 7.0), strict=True))
+    slow = dict(zip(names, (5.0, 7.0, -2.0, 0.5), strict=False))
     windows = []
     for step, decay in enumerate([0.0, *decays]):
         fast = {name: 5.5 + 2.0 * at + 0.1 * step for at, name in enumerate(names)}
         for at, name in enumerate(names):
             kept = decay + turned * at
-            slow[name] = kept * slow[name] + (1 - kept) * fast[name] if step else slow[name]
+            taken = 1 - kept if added is None else added
+            slow[name] = kept * slow[name] + taken * fast[name] if step else slow[name]
         rows = [
             ("scalar", kind, f"shadow#{name}", held[name])
             for name in names
