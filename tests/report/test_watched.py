@@ -68,7 +68,7 @@ def test_text_tells_the_root_with_its_line_and_the_others_in_a_line_each(width: 
     assert "cause: usually zero_grad is missing" in flat
     assert "hint: call optimizer.zero_grad()" in flat
     assert "around: forward model, > step optimizer0:SGD" in flat
-    assert "10 more of the same cause" in flat
+    assert "10 more that began with it" in flat
     assert "and 2 others (--verbose, or the JSON)" in flat
     assert "ranks 1, 3, since step 12 warning: rate-above-zero" in flat
     assert "50 steps on 4 ranks, 10 of 12 invariants judged 900 times" in flat

@@ -29,7 +29,7 @@ def alarm_lines(report: Report, options: Options, level: str, escape: Word, code
             told += [f"{fence}python", *(line.text for line in shown), fence, ""]
         told += [f"- {escape(name)}: {escape(text)}" for name, text in details(root)]
         if others:
-            told.append(f"- {len(others)} more of the same cause, most likely")
+            told.append(f"- {len(others)} more that began with it, often of the same cause")
             told += [f"  - {escape(one.message)} ({escape(where(one))})" for one in others[:MOST_OTHERS]]
             left = len(others) - MOST_OTHERS
             told += [f"  - and {left} others, in the JSON report"] if left > 0 else []

@@ -51,7 +51,7 @@ def alarm(
         canvas.write(text, indent=inner, first=f"{name}: ", first_style="green" if name == "hint" else None)
     shown = others if verbose else others[:MOST_OTHERS]
     if others:
-        canvas.write(f"{len(others)} more of the same cause, most likely", indent=inner)
+        canvas.write(f"{len(others)} more that began with it, often of the same cause", indent=inner)
     for other in shown:
         canvas.write(f"{one_line(other.message)} ({where(other)}, {clean(other.relation)})", indent=inner, first="- ")
     if len(others) > len(shown):

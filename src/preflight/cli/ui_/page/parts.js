@@ -115,7 +115,7 @@ function alarmArticle(alarm, open) {
   const parts = [make("table", {}, make("tbody", {}, ...rows))];
   if (alarm.others.length) {
     const count = alarm.others.length + alarm.others_left;
-    parts.push(make("p", {}, `${count} more of the same cause, most likely:`), make("ul", {}, ...alarm.others.map((one) => make("li", {}, one))));
+    parts.push(make("p", {}, `${count} more that began with it, often of the same cause:`), make("ul", {}, ...alarm.others.map((one) => make("li", {}, one))));
   }
   article.append(make("details", { open }, make("summary", {}, "What was expected, what was seen, and why"), ...parts));
   return article;
