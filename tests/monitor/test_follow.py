@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from preflight.monitor import follow
-from preflight.monitor.collect.columns import TABLES, WRITER
+from preflight.monitor.collect.columns import TABLES, THREADS, WRITER
 from preflight.monitor.collect.encode import block, payload
 from preflight.monitor.follow import Follower
 from preflight.monitor.library_of import shipped
@@ -195,6 +195,17 @@ def test_nothing_is_judged_of_a_process_behind_rows_that_are_lost(tmp_path: Path
         assert gap.text in report.notes
         assert follower.judged().get("step-updates", 0) == max(at - 1, 0)
         assert "no end" not in {one.what for one in report.watched.gaps}  # it was read to its end all the same
+
+
+def test_a_run_whose_recording_ended_since_threads_train_at_once_is_not_decided(tmp_path: Path) -> None:
+    path, blocks = _healthy(tmp_path / "run")
+    halted = block(payload([row("trouble", q=10**6, i=4, where=THREADS, error="several threads train")]))
+    path.write_bytes(b"".join([*blocks[:-1], halted, blocks[-1]]))
+    follower = Follower(TraceFolder(path.parent), shipped())
+    follower.check()
+    report = report_of(follower, shipped(), "test")
+    assert (report.verdict, report.violations) == ("UNKNOWN", ())
+    assert "rank 0, iteration 4: threads: several threads train" in report.notes
 
 
 def test_a_loss_is_known_of_when_the_run_was_sealed(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ import pytest
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
 from recording import Kept, recorded  # noqa: E402
+
+from preflight.monitor.collect.session import Session  # noqa: E402
+from preflight.monitor.collect.settings import Settings  # noqa: E402
 
 pytestmark = pytest.mark.torch
 _LONG = 60.0
@@ -103,6 +107,29 @@ def test_passes_of_threads_that_lie_between_each_others_steps_end_the_recording(
         aside(other.train)
         one.optimizer.step()
     assert halted(kept)
+
+
+def test_threads_that_begin_at_once_write_into_one_file() -> None:
+    together = threading.Barrier(4)
+    opened: list[Kept] = []
+
+    def opening(recorder: Any) -> Kept:
+        time.sleep(0.05)  # so that all of them come before it is open
+        opened.append(Kept())
+        return opened[-1]
+
+    def begin() -> None:
+        together.wait(_LONG)
+        recorder.put("trouble", (0, 0, "nowhere", "nothing"))
+
+    recorder = Session(Settings("")).recorder
+    recorder._open_sink = opening
+    threads = [threading.Thread(target=begin) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(kept.table("trouble")) for kept in opened] == [4]
 
 
 def test_threads_that_take_turns_are_recorded() -> None:

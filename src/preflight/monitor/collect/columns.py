@@ -75,5 +75,8 @@ TOLD = 4
 PAUSED = "iterations"
 """What was thinned, where the recorder pauses (see ``pauses.py``); of so many iterations some are told."""
 
+THREADS = "threads"
+"""Where the recorder ended its work, since several threads train (see ``trainers.py``)."""
+
 ITERATION = {kind: list(columns).index("i") for kind, columns in TABLES.items() if "i" in columns}
 """Where the number of the iteration is in a row, for the kinds that have one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -108,6 +109,7 @@ class Recorder(Iterations):
         self._needs = frozenset(settings.needs)
         self._open_sink = open_sink
         self._sink: Sink | None = None
+        self._opening = threading.RLock()
         self._early = Early()
         self._troubles: dict[str, int] = {}
         self._late = Late(self)
@@ -189,11 +191,15 @@ class Recorder(Iterations):
         return self._open()
 
     def _open(self) -> Sink:
-        """Open the file, with what was held."""
-        sink = self._sink = self._open_sink(self)
-        for kind, row in self._early.taken():
-            sink.put(kind, row)
-        return sink
+        """Open the file, with what was held; of several threads that begin at once, one does."""
+        with self._opening:
+            if self._sink is not None:
+                return self._sink
+            sink = self._open_sink(self)
+            for kind, row in self._early.taken():
+                sink.put(kind, row)
+            self._sink = sink
+            return sink
 
     def becomes_worker(self) -> None:
         """Note that this process loads samples for another: what its module did while it was set up tells nothing."""
@@ -339,6 +345,7 @@ class Recorder(Iterations):
         self._pid = _process
         self._forked = True
         self._sink = None
+        self._opening = threading.RLock()
         self._early = Early()
         # What waited for a device is kept, though never asked: to give pinned memory back would end a child.
         self._inherited.append((self._late, self.on_device))

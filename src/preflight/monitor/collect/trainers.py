@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from .columns import THREADS
+
 if TYPE_CHECKING:
     from .recorder import Recorder
 
@@ -65,7 +67,7 @@ class Trainers:
         """The same for a thread that trains; recording ends where another one is going backward."""
         if not self._passes or self.safe():
             return True
-        self._recorder.halt("threads", SEVERAL)
+        self._recorder.halt(THREADS, SEVERAL)
         return False
 
     def _in_turn(self, step: bool) -> bool:
@@ -76,7 +78,7 @@ class Trainers:
         self._turns += 1
         mine.turns += 1
         if waiting and others != mine.others:
-            self._recorder.halt("threads", SEVERAL)
+            self._recorder.halt(THREADS, SEVERAL)
             return False
         if not step:
             mine.others, mine.waits_since = others, self._turns

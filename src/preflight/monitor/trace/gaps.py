@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from heapq import nlargest
 from statistics import median
 
-from preflight.monitor.collect.columns import PAUSED, REPEATED, TOLD
+from preflight.monitor.collect.columns import PAUSED, REPEATED, THREADS, TOLD
 from preflight.vocabulary.trace import TraceGap
 
 from .folder import TraceFolder
@@ -165,7 +165,8 @@ def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
         yield _gap("unjudged", text, process, iteration=process.unjudged)
     for row in process.troubles:
         text = f"{name.rstrip(',')}, iteration {row['i']}: {row['where']}: {row['error']}"
-        yield _gap("trouble", text, process, iteration=row["i"] if type(row["i"]) is int else None)
+        what = "unjudged" if row["where"] == THREADS else "trouble"
+        yield _gap(what, text, process, iteration=row["i"] if type(row["i"]) is int else None)
     for row in process.thinned:
         every = row["every"]
         text = (
