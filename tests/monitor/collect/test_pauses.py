@@ -42,6 +42,7 @@ def pausing(monkeypatch: Any, length: int = 9, **settings: Any) -> Iterator[tupl
     def fixed(self: Any) -> None:
         self._length = length
 
+    monkeypatch.setattr(pauses, "compiled", lambda: False)  # another test of this process may have compiled something
     monkeypatch.setattr(pauses.Pauses, "turn", turn)
     monkeypatch.setattr(pauses.Pauses, "_take_stretch", fixed)
     with recorded(**{"budget": 2.0, "detail_first": 3, **settings}) as kept:
@@ -227,8 +228,16 @@ def test_no_pause_begins_where_somebody_may_ask_for_a_checkpoint(monkeypatch: An
     assert not kept.table("paused")
 
 
+def test_no_pause_begins_where_something_was_compiled(monkeypatch: Any) -> None:
+    with pausing(monkeypatch) as (kept, _):
+        monkeypatch.setattr(pauses, "compiled", lambda: True)
+        train(steps=60)
+    assert not kept.table("paused")
+
+
 def test_the_length_of_a_pause_follows_from_what_a_stretch_costs(monkeypatch: Any) -> None:
     """Steps of a millisecond, of which recording takes one more: the share is kept, whatever the first guess was."""
+    monkeypatch.setattr(pauses, "compiled", lambda: False)
     now = [0.0]
     monkeypatch.setattr(pauses, "clock", lambda: now[0])
     session = Session(pauses_settings())
