@@ -104,10 +104,11 @@ def _seat(seats: Seats, before: list[int], after: list[int]) -> None:
     Where a generator stood afterwards belongs to it: one that is seeded as the first sample is asked for stood as all
     others did until then, and what is drawn from it is the worker's own.
     """
-    drawn = [
-        zlib.crc32(repr((old, new)).encode()) if old != new else old for old, new in zip(before, after, strict=True)
-    ]
     moved = [old != new for old, new in zip(before, after, strict=True)]
+    drawn = [
+        zlib.crc32(repr((old, new)).encode()) if was else old
+        for old, new, was in zip(before, after, moved, strict=True)
+    ]
     own = [one for one, was in zip(drawn[3:], moved[3:], strict=True) if was]
     together = zlib.crc32(repr(own).encode()) if own else 0
     worker = sys.modules["torch.utils.data"].get_worker_info().id

@@ -39,7 +39,7 @@ _NUMBER = re.compile(r"(?<!\d)(?<!\d[.,/-])\d{1,8}(?!\d)(?![.:,-]\d)(?!/\d+/)")
 _WORD = re.compile(r"([A-Za-z]+)[^A-Za-z0-9]{0,3}$")
 _NAME = re.compile(r"(?<![\w.-])[A-Za-z](?:[\w.-]*[\w])?")
 _HOST_BEHIND = re.compile(r"([^\w]{1,3}(?:[A-Za-z]{1,12}[=: ])?)(?P<node>[A-Za-z][\w.-]*\w)")
-_DIGIT = re.compile(r"\d")
+_DIGITS = re.compile(r"\d+")
 _SOURCE = re.compile(r"\.(?:py|cpp|cc|cu|h|c|rs|go)$")
 _NO_WRITERS = frozenset(
     "epoch epochs step steps iter iters iteration batch microbatch minibatch micro layer layers block expert experts env envs episode"
@@ -216,8 +216,8 @@ def _token_at(line: str, place: int) -> tuple[int, int]:
     name = next((one for one in _NAME.finditer(line) if one.start() <= place < one.end()), None)
     if name is not None:
         return name.span()
-    number = _DIGIT.match(line, place)
-    return (place, re.compile(r"\d+").match(line, place).end()) if number else (place, place)  # type: ignore[union-attr]
+    number = _DIGITS.match(line, place)
+    return number.span() if number is not None else (place, place)
 
 
 def _host_before(seen: Sequence[_Seen], lines: Sequence[str]) -> tuple[int, int] | None:
@@ -260,7 +260,7 @@ def _with_host_behind(seen: Sequence[_Seen], lines: Sequence[str]) -> str:
 
 def _may_be_hosts(found: Sequence[str]) -> bool:
     told = set(found)
-    fit = all(_DIGIT.search(name) and not _SOURCE.search(name) for name in told)
+    fit = all(_DIGITS.search(name) and not _SOURCE.search(name) for name in told)
     return 1 < len(told) <= len(found) // 3 and fit and len({shape_of(name) for name in told}) == 1
 
 
@@ -298,7 +298,7 @@ def _names(lines: Sequence[str]) -> dict[str, list[tuple[int, str, int, int]]]:
     found: dict[str, list[tuple[int, str, int, int]]] = defaultdict(list)
     for place, line in enumerate(lines):
         name = _NAME.search(line, 0, _FARTHEST)
-        if name is not None and _DIGIT.search(name[0]) and not _SOURCE.search(name[0]):
+        if name is not None and _DIGITS.search(name[0]) and not _SOURCE.search(name[0]):
             found[f"{shape_of(line[: name.start()])}\0{shape_of(name[0])}"].append(
                 (place, name[0], name.start(), name.end())
             )
