@@ -187,9 +187,8 @@ class Examples:
             everyone = {rank: windows[rank] for rank in sorted(windows)}
             left = [bool(window.named("join.left")) for window in everyone.values()]
             self._uneven = self._uneven or any(left) and not all(left)
-            if (
-                self._uneven
-            ):  # a join let one rank have more of them: from here on, those of one number do not belong together
+            if self._uneven:
+                # A join let one rank have more of them: from here on, those of one number do not belong together.
                 continue
             whole = {rank: window for rank, window in everyone.items() if window.complete}
             for place, instance in list(self._across):

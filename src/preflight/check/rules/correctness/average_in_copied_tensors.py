@@ -145,21 +145,6 @@ slow = {{name: p.detach().clone() for name, p in target.named_parameters()}}{_TR
         slow[name].lerp_(p.data, 0.01)
     torch.func.functional_call(target, slow, (s,))
 """,
-    f"""{_HEAD}
-slow = [p.detach().clone() for p in target.parameters()]{_TRAIN}
-    with torch.no_grad():
-        for t, p in zip(slow, q.parameters()):
-            t.lerp_(p, 0.005)
-        target.weight.copy_(slow[0])
-        target.bias.copy_(slow[1])
-""",
-    f"""{_HEAD}
-slow = [p.detach().clone() for p in target.parameters()]
-target.weight.data, target.bias.data = slow{_TRAIN}
-    with torch.no_grad():
-        for t, p in zip(slow, q.parameters()):
-            t.lerp_(p, 0.005)
-""",
 )
 
 
