@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
 from recording import Kept, recorded  # noqa: E402
 
+from preflight.monitor.collect.entry import Work  # noqa: E402
 from preflight.monitor.collect.session import Session  # noqa: E402
 from preflight.monitor.collect.settings import Settings  # noqa: E402
 
@@ -97,6 +98,65 @@ def test_nothing_is_read_while_another_thread_goes_backward(meanwhile: str) -> N
     assert names.count("step") == 0
     assert reads[1] <= reads[0] + 1
     assert kept.table("end")
+
+
+@pytest.mark.parametrize("then", ["waits", "sleeps", "clears"])
+def test_gradients_are_read_only_while_others_that_train_rest(then: str) -> None:
+    if then == "sleeps" and not Path("/proc/self/task").is_dir():
+        pytest.skip("the operating system does not tell which threads sleep")
+    one, other = Trained(), Trained()
+    trained, go, lock = threading.Event(), threading.Event(), threading.Lock()
+
+    def trains_and_goes_on() -> None:
+        other.train()
+        trained.set()
+        if then == "waits":
+            assert go.wait(_LONG)
+        elif then == "sleeps":
+            lock.acquire()  # in no function of Python's
+        while not go.is_set():
+            other.model.weight.grad = None
+            other.model.weight.grad = torch.ones(4, 4)
+
+    lock.acquire()
+    with recorded() as kept:
+        thread = threading.Thread(target=trains_and_goes_on)
+        thread.start()
+        try:
+            assert trained.wait(_LONG)
+            one.train()
+            one.train()
+        finally:
+            go.set()
+            lock.release()
+            thread.join()
+    assert halted(kept) is (then == "clears")
+    assert len(kept.calls("step")) == (1 if then == "clears" else 3)
+
+
+def test_a_clearing_waits_for_who_reads_gradients() -> None:
+    recorder = Session(Settings("")).recorder
+    reading = threading.Event()
+    order: list[str] = []
+
+    def reads() -> None:
+        with Work(recorder, "reads"):
+            assert recorder.trainers.safe()
+            reading.set()
+            time.sleep(0.05)
+            order.append("read")
+
+    thread = threading.Thread(target=reads)
+    thread.start()
+    assert reading.wait(_LONG)
+    with Work(recorder, "clears"):
+        assert recorder.trainers.clears()
+        order.append("cleared")
+        aside(lambda: order.append("safe" if recorder.trainers.safe() else "not safe"))
+    recorder.trainers.ended()
+    thread.join()
+    assert recorder.trainers.safe()
+    assert order == ["read", "cleared", "not safe"]
 
 
 def test_passes_of_threads_that_lie_between_each_others_steps_end_the_recording() -> None:

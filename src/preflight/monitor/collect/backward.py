@@ -192,7 +192,7 @@ class Backwards:
 
     def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         recorder = self.recorder
-        recorder.trainers.went_backward()
+        recorder.trainers.ended()
         recorder.backward_depth = max(0, recorder.backward_depth - 1)
         if entry is None or not recorder.trainers.alone():
             return

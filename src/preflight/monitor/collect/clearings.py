@@ -32,8 +32,8 @@ class Clearings:
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
         torch = self.recorder.torch
-        patches.around(torch.optim.Optimizer, "zero_grad", self._clearing)
-        patches.around(torch.nn.Module, "zero_grad", self._clearing_module)
+        patches.around(torch.optim.Optimizer, "zero_grad", self._clearing, self._cleared)
+        patches.around(torch.nn.Module, "zero_grad", self._clearing_module, self._cleared)
 
     def stepped(self, index: int) -> None:
         """Note that an optimizer has used its gradients."""
@@ -48,7 +48,7 @@ class Clearings:
         return {f"optimizer{index}:{held[0]}": [held] for index, held in made if index not in self._stepped}
 
     def _clearing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
-        if not self.recorder.trainers.alone():
+        if not self.recorder.trainers.clears():
             return None
         self.recorder.begins("zero_grad")
         name = self.enrolled.name(args[0])
@@ -60,13 +60,18 @@ class Clearings:
         return self.recorder.enter("zero_grad", name, seen)
 
     def _clearing_module(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
-        if not self.recorder.trainers.alone():
+        if not self.recorder.trainers.clears():
             return None
         self.recorder.begins("zero_grad")
         self.uncleared.clear()
         self._unused(None)
         name = self.enrolled.names.of(args[0]) or type(args[0]).__name__
         return self.recorder.enter("zero_grad", name, {"module": True, **self._waiting(None)})
+
+    def _cleared(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        self.recorder.trainers.ended()
+        if entry is not None:
+            self.recorder.leave(entry, None, error)
 
     def _waiting(self, index: int | None) -> dict[str, list[int]]:
         """The optimizers that have never stepped, where others have, and whose gradients may be cleared now."""
