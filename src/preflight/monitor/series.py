@@ -88,6 +88,8 @@ class Watching:
         for state in window.states:
             self._resting.setdefault(rank, Resting()).see(state)
         self.steps = max(self.steps, max((call.s for call in steps), default=window.step - 1) + 1)
+        for pause in window.notes.get("paused", ()):
+            self.steps = max(self.steps, pause["s"])  # those that were counted, of which nothing else was told
         for held in window.memory:
             self._holds(rank, held)
         if rank >= MOST_RANKS:

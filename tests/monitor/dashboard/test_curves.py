@@ -15,6 +15,8 @@ from preflight.monitor.dashboard.curves import MOST_POINTS, TAIL, Curve
 from preflight.monitor.dashboard.spans import MOST_COLUMNS, Cell, Spans
 from preflight.monitor.series import MOST_POINTS as LONGEST
 from preflight.monitor.series import Curve as Short
+from preflight.monitor.series import Watching
+from preflight.monitor.window import Run, Window
 
 
 def filled(count: int) -> Curve:
@@ -110,3 +112,12 @@ def test_spans_grow_with_the_run_and_keep_every_step() -> None:
     assert sum(cell.steps for cell in spans.cells.values()) == 10 * MOST_COLUMNS
     assert spans.cells[1, 3] == Cell(8, 16.0, 2.0)
     assert spans.means() == {0: 1.0, 1: 2.0}
+
+
+def test_steps_of_a_pause_are_counted_where_nothing_else_is_told_of_them() -> None:
+    watching = Watching()
+    window = Window(Run(0, 1), 30)
+    window.step = 20
+    window.notes["paused"] = [{"q": 9, "i": 30, "s": 31, "since": 20, "since_s": 20, "reason": "budget"}]
+    watching.see(window)
+    assert watching.steps == 31
