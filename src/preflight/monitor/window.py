@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from math import isfinite
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -302,6 +304,7 @@ class Window:
         *(
             "_by_name",
             "_layers",
+            "_passes",
             "_plain",
             "advances",
             "fetches",
@@ -340,6 +343,7 @@ class Window:
         self._by_name: dict[str, list[Call]] | None = None
         self._layers: dict[str, list[Call]] | None = None
         self._plain: list[Call] | None = None
+        self._passes: dict[int, list[Call]] | None = None  # by thread: forward passes that lie in no other
 
     @property
     def rows(self) -> int:
@@ -392,11 +396,22 @@ class Window:
 
     def pass_of(self, call: Call) -> Call:
         """The forward pass of a root that a call of one of its modules belongs to; the call itself where none is."""
-        for one in self.named("forward"):
-            if one.q < call.q < one.e and one.thread == call.thread:
-                return one
-        return call
+        if self._passes is None:
+            self._passes = {}
+            for one in self.named("forward"):
+                own = self._passes.setdefault(one.thread, [])
+                if not own or own[-1].e <= one.q:  # else it lies within another
+                    own.append(one)
+        own = self._passes.get(call.thread, [])
+        at = bisect_left(own, call.q, key=ORDER) - 1
+        return own[at] if at >= 0 and call.q < own[at].e else call
 
     def inside(self, outer: Call) -> list[Call]:
         """The calls within another, by time and thread."""
         return [call for call in self.calls if outer.q < call.q and call.e < outer.e and call.thread == outer.thread]
+
+
+def within(calls: Sequence[Call], outer: Call) -> Sequence[Call]:
+    """Those of calls in order that begin within another one, on whatever thread: there may be thousands of both."""
+    low = bisect_right(calls, outer.q, key=ORDER)
+    return calls[low : bisect_left(calls, outer.e, low, key=ORDER)]

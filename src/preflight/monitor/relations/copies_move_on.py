@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.copies import Copies, is_trained
 from preflight.monitor.views.fingerprints import looks_of
-from preflight.monitor.window import Batch, Call, Variable, Window
+from preflight.monitor.window import ORDER, Batch, Call, Variable, Window
 from preflight.vocabulary.counted import counted
 
 _STEPS = 20_000
@@ -280,11 +281,15 @@ def _matrices(name: str, window: Window) -> set[tuple[str, tuple[int, ...]]]:
 def _inputs(calls: Sequence[Call], batches: Sequence[Batch]) -> dict[int, _Given]:
     """By call, the first tensor that went into it."""
     found: dict[int, _Given] = {}
+    numbers: dict[str, list[int]] = {}
+    for call in sorted(calls, key=ORDER):
+        numbers.setdefault(f"forward:{call.object}", []).append(call.q)
     for batch in batches:
-        own = [call.q for call in calls if batch.loader == f"forward:{call.object}" and call.q < batch.q]
+        own = numbers.get(batch.loader, [])
+        at = bisect_left(own, batch.q) - 1
         first = next(zip(batch.bits, batch.shapes, batch.dtypes, strict=False), None)
-        if own and first is not None and first[0] is not None:
-            found[max(own)] = _Given(first[0], first[1], first[2])
+        if at >= 0 and first is not None and first[0] is not None:
+            found[own[at]] = _Given(first[0], first[1], first[2])
     return found
 
 

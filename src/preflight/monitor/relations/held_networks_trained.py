@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from operator import attrgetter
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -64,10 +66,12 @@ class HeldNetworksTrained(Relation):
 
     def _look(self, window: Window) -> None:
         """Remember of which kind the first tensor was that went into each network, or into a module of it."""
-        entering = [one for one in window.tensors if one.position == "in0"]
+        entering = sorted((one for one in window.tensors if one.position == "in0"), key=attrgetter("call"))
+        numbers = [one.call for one in entering]
         for call in window.named("forward") if entering else ():
-            first = next((one for one in entering if call.q <= one.call < call.e), None)
-            if first is not None:
+            at = bisect_left(numbers, call.q)
+            if at < len(numbers) and numbers[at] < call.e:
+                first = entering[at]
                 self._given[call.object] = (first.dtype, *first.shape[1:])
                 self._fed[call.object] = not first.requires_grad
 

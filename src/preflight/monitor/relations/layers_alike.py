@@ -12,7 +12,7 @@ from preflight.monitor.views.depth import layers_of
 from preflight.monitor.views.listed import difference, listed
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
-from preflight.monitor.window import Call, Window
+from preflight.monitor.window import Call, Window, within
 
 _LOOKS = 3
 _MOST_LOOKS = 8
@@ -62,7 +62,7 @@ class LayersAlike(Relation):
                 if self._looks.get(name, 0) >= _MOST_LOOKS:
                     continue
                 calls[name] = root
-                inside = (one for one in modules if root.q < one.q < root.e and one.thread == root.thread)
+                inside = (one for one in within(modules, root) if one.thread == root.thread)
                 found.setdefault(name, set()).update(_told(one) for one in inside if not _optional(one))
         for name, parts in found.items():
             if not parts:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Call, Window
+from preflight.monitor.window import Call, Window, within
 
 _PASSES = 3
 _INNER = ("backward", "autograd.grad", "step")
@@ -44,8 +44,8 @@ class LayersStay(Relation):
         for root in window.named("forward"):
             if not root.context.startswith("grad") or not (root.args or {}).get("training", True):
                 continue
-            inside = [call for call in modules if root.q < call.q < root.e and call.thread == root.thread]
-            adapts = any(root.q < call.q < root.e for name in _INNER for call in window.named(name))
+            inside = [call for call in within(modules, root) if call.thread == root.thread]
+            adapts = any(within(window.named(name), root) for name in _INNER)
             for name in {call.object: None for call in inside if not call.object.startswith(f"{root.object}.")}:
                 yield from self._look(root, name, [call for call in inside if call.object == name], adapts)
 

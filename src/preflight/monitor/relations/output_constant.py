@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 from preflight.monitor.mini import Mini
@@ -34,6 +36,7 @@ class OutputConstant(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         calls = {call.q: call for name in ("module", "forward") for call in window.named(name)}
         given = {seen.call: seen.dtype for seen in window.tensors if seen.position == "in0"}
+        leaves = _leaves(calls.values())
         told: set[Any] = set()
         precision = precision_of(window)
         for seen in window.tensors:
@@ -41,18 +44,18 @@ class OutputConstant(Relation):
             if call is None or seen.position != "out0":
                 continue
             context = {**_context(call, given.get(seen.call, "none")), "precision_of_the_weights": precision}
-            for subject, value in self._values(call, seen.dtype, len(seen.shape), calls.values()):
+            for subject, value in self._values(call, seen.dtype, len(seen.shape), call.q in leaves):
                 key = (subject, value, *context.values())
                 if key not in told:
                     told.add(key)
                     yield Example(subject, True, context, variables=(seen.object,), call=call, value=value)
 
     @staticmethod
-    def _values(call: Call, dtype: str, dimensions: int, calls: Any) -> Iterator[tuple[tuple[str, str, str], Any]]:
+    def _values(call: Call, dtype: str, dimensions: int, leaf: bool) -> Iterator[tuple[tuple[str, str, str], Any]]:
         if call.name == "forward":
             yield ("model", call.object, "dimensions"), dimensions
             yield ("model", call.object, "dtype"), dtype
-        elif not any(call.q < other.q < call.e for other in calls if other.thread == call.thread):
+        elif leaf:
             yield ("every", "layer", "dtype"), dtype
             yield ("kind", (call.args or {}).get("type") or "", "dtype"), dtype
 
@@ -87,6 +90,19 @@ def _context(call: Call, given: str) -> dict[str, Any]:
     asked = next((word.partition("=")[2] for word in words if word.startswith("autocast.")), "off")
     training = bool((call.args or {}).get("training"))
     return {"autocast": asked, "gradients": words[0] == "grad", "training": training, "input": given}
+
+
+def _leaves(calls: Iterable[Call]) -> set[int]:
+    """The calls that no other of them lies in, by number: where one does, the next of its thread is such a one."""
+    found: set[int] = set()
+    by_thread: dict[int, list[Call]] = {}
+    for call in calls:
+        by_thread.setdefault(call.thread, []).append(call)
+    for own in by_thread.values():
+        own.sort(key=attrgetter("q"))
+        found.update(one.q for one, after in pairwise(own) if after.q > one.e)
+        found.add(own[-1].q)
+    return found
 
 
 def _run(dtypes: list[str]) -> list[Window]:

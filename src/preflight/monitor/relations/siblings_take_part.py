@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Call, Variable, Window
+from preflight.monitor.window import Call, Variable, Window, within
 
 _TIMES = 2
 """Passes in a row in which a layer says the same again, and its sibling is not called."""
@@ -45,9 +45,9 @@ class SiblingsTakePart(Relation):
         for root in window.named("forward"):
             if not root.context.startswith("grad") or not (root.args or {}).get("training", True):
                 continue
-            within = [one for one in modules if root.q <= one.q < root.e and _plain(one)]
-            if within:
-                yield self._judge(root, within, window)
+            inside = [one for one in within(modules, root) if _plain(one)]
+            if inside:
+                yield self._judge(root, inside, window)
 
     def _judge(self, root: Call, within: list[Call], window: Window) -> Example:
         names = {call.object for call in within}
