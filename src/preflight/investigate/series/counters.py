@@ -30,6 +30,8 @@ def laid_end_to_end(steps: Any, epochs: Any) -> Any | None:
     anew = _epochs_fall(epochs, falls)
     if not (_epochs_rise(epochs, falls[~anew]) or _rounds_alike(steps, begins, ends)):
         return None
+    if _epochs_stay(epochs, falls):
+        return None
     length = int(steps.max()) + 1
     rounds: Any = numpy.repeat(_counted(epochs, begins, falls[anew]), ends - begins)
     return steps + rounds * length
@@ -64,6 +66,14 @@ def _epochs_rise(epochs: Any, falls: Any) -> bool:
         return False
     before, after = epochs[falls - 1], epochs[falls]
     return bool(numpy.isfinite(before).all() and numpy.isfinite(after).all() and (after > before).all())
+
+
+def _epochs_stay(epochs: Any, falls: Any) -> bool:
+    """Whether each line tells one and the same epoch though the counter begins again: each time another run begins."""
+    import numpy
+
+    told = epochs[numpy.concatenate([falls - 1, falls])]
+    return bool(numpy.isfinite(told).all() and (told == told[0]).all())
 
 
 def _rounds_alike(steps: Any, begins: Any, ends: Any) -> bool:
