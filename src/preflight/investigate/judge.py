@@ -27,6 +27,7 @@ from preflight.investigate.course.calm import (
 from preflight.investigate.course.cells import without_earlier_cells
 from preflight.investigate.course.clocks import clocks_of
 from preflight.investigate.course.done_before import without_what_is_behind
+from preflight.investigate.course.ended_well import without_what_ended_well
 from preflight.investigate.course.endings import ending_events
 from preflight.investigate.course.interrupted import without_cancelled_steps
 from preflight.investigate.course.loss import loss_of
@@ -145,7 +146,8 @@ def _judge_one(case: Case) -> Judged:
     alone = without_words_of_nodes(case, failing, ended=progress.ended, slower=slow(shown) is not None)
     recovered += [event for event in failing if not alone]
     failing = alone
-    failing = without_repeated(case, without_what_is_behind(case, failing), recovered)
+    failing = without_what_ended_well(case, without_what_is_behind(case, failing), recovered)
+    failing = without_repeated(case, failing, recovered)
     left = without_what_it_goes_on_behind(case, without_went_by(case, failing))
     kept = {id(event) for event in left}
     recovered += [event for event in failing if id(event) not in kept]

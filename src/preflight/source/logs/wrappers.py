@@ -34,6 +34,7 @@ LITERALS = (
     b"]^C",
     b"xit code",
     b"xit status",
+    b"xit Status:",
     b"eturn code",
 )
 """A line that tells of such an end holds one of these."""
@@ -64,7 +65,7 @@ _FORMS = tuple(
         # GNU time.
         r"^Command exited with non-zero status (?P<code>\d{1,10})\s*$",
         r"^Command terminated by signal (?P<signal>\d{1,3})\s*$",
-        r"^\s*Exit status: (?P<code>\d{1,10})\s*$",
+        r"^\s*Exit [Ss]tatus: (?P<code>\d{1,10})\s*$",
         # Batch systems: LSF, Grid Engine, HTCondor, what sites print of a job of Slurm.
         r"^Exited with exit code (?P<code>\d{1,10})\.\s*$",
         r"^Exited by signal (?P<signal>\d{1,3})\.\s*$",
