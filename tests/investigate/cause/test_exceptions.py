@@ -109,6 +109,23 @@ def test_a_thread_of_a_tracker_ends_no_training() -> None:
     assert (role[thread].role, role[script].role, role[script].category) == ("benign", "teardown", "environment")
 
 
+def test_what_a_tracker_caught_and_printed_itself_ended_no_training() -> None:
+    reads = Frame("/env/lib/python3.10/site-packages/wandb/sdk/interface/router_sock.py", 30, "_read_message")
+    loop = Frame("/env/lib/python3.10/site-packages/wandb/sdk/interface/router.py", 70, "message_loop")
+    sweep = Frame("/env/lib/python3.10/site-packages/wandb/agents/pyagent.py", 308, "_run_job")
+    function = Frame("/home/me/sweep.py", 12, "fit")
+    script = Frame("/home/me/sweep.py", 40, "<module>")
+    role = {
+        frames: meaning_of(
+            Raised(exception="wandb.sdk.ClosedError", message="", frames=frames, hit=hit("x"), begins=begins)
+        ).role
+        for frames, begins in (
+            ((loop, reads), 1), ((reads,), 1), ((sweep, function, reads), 1), ((script, reads), 1), ((reads, loop), None),
+        )
+    }  # fmt: skip
+    assert list(role.values()) == ["benign", "benign", "root", "root", "root"]
+
+
 @pytest.mark.parametrize(
     ("message", "path", "function", "category"),
     [

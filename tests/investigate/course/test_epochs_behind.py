@@ -65,3 +65,25 @@ def test_each_fold_counts_its_epochs_from_the_first(tmp_path: Path) -> None:
     failed = "RuntimeError: no picture of this fold\n"
     assert told(tmp_path, "".join([*folds[:3], failed, *folds[3:]])).category == "none"
     assert told(tmp_path, "".join([*folds, failed])).category == "usercode"
+
+
+_THREAD = """Exception in thread Thread-7:
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/threading.py", line 1045, in _bootstrap_inner
+    self.run()
+  File "/home/me/pictures.py", line 31, in run
+    self.write(self.queue.get())
+OSError: [Errno 5] Input/output error
+"""
+
+
+def test_a_thread_that_ended_is_outlived_by_epochs(tmp_path: Path) -> None:
+    assert told(tmp_path, epochs(1, 5) + _THREAD + epochs(5, 30)).category == "none"
+
+
+def test_a_thread_that_ended_and_no_epoch_behind_it(tmp_path: Path) -> None:
+    assert told(tmp_path, epochs(1, 5) + _THREAD).category not in ("none", "cannot-tell")
+
+
+def test_epochs_that_waited_in_a_buffer_show_nothing_of_a_thread(tmp_path: Path) -> None:
+    assert told(tmp_path, _THREAD + epochs(1, 5)).category not in ("none", "cannot-tell")

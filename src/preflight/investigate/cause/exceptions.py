@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from preflight.investigate.cause.frames import category_of_frames, category_of_logger, computing
+from preflight.investigate.cause.frames import LIBRARY, category_of_frames, category_of_logger, computing
 from preflight.investigate.cause.printers import printed_by
 from preflight.investigate.cause.refusals import refused, refused_in_words
 from preflight.investigate.cause.samples import names_samples
@@ -168,13 +168,20 @@ REPEATED = re.compile(r"\bError executing job with overrides:")
 
 def _by_tracker(raised: Raised) -> bool:
     """Return whether a tracker raised it, itself or in what it writes to and reads from in a thread of its own."""
-    frames = raised.frames[-1:] if raised.frames and not _in_thread(raised) else raised.frames
+    frames = raised.frames[-1:] if raised.frames and not in_thread(raised) else raised.frames
     return any(_TRACKERS.search(frame.path.replace("\\", "/")) for frame in frames)
 
 
-def _in_thread(raised: Raised) -> bool:
+def in_thread(raised: Raised) -> bool:
     """Return whether a thread ended so, and nothing but the thread."""
     return raised.frames[0].function.startswith("_bootstrap") and raised.frames[0].path.endswith("threading.py")
+
+
+def _printed_by_tracker(raised: Raised) -> bool:
+    """Return whether a traceback begins within a tracker, which caught it and printed it: no script and no thread ended so."""
+    paths = [frame.path.replace("\\", "/") for frame in raised.frames]
+    whole = raised.begins is not None and all(LIBRARY.search(path) for path in paths)
+    return whole and _TRACKERS.search(paths[0]) is not None and raised.frames[0].function != "<module>"
 
 
 def class_of(raised: Raised) -> str:
@@ -226,7 +233,7 @@ def meaning_of(raised: Raised) -> Meaning:
     if name == "CalledProcessError" and (called := category_of_frames(raised)) in ("compile", "environment"):
         # It is no process of the job that ended, but a program that a library called.
         return Meaning(title, called, "root")
-    if _by_tracker(raised) and _in_thread(raised):
+    if _by_tracker(raised) and (in_thread(raised) or _printed_by_tracker(raised)):
         return Meaning(title, "environment", "benign")
     said = next((category for pattern, category in _SAYS if re.fullmatch(pattern, name)), None)
     if said is not None and name != "EnvironmentError" and not _RECOMPUTED.search(raised.exception):

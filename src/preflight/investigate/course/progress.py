@@ -11,7 +11,7 @@ from math import isfinite
 
 from preflight.investigate.case.case import Case, Event, by_file
 from preflight.investigate.case.own_module import OWN_MODULE
-from preflight.investigate.cause.exceptions import REPEATED
+from preflight.investigate.cause.exceptions import REPEATED, in_thread
 from preflight.investigate.course.bad_ends import BadEnds
 from preflight.investigate.course.buffered import at_top, waited
 from preflight.investigate.course.evaluations import never_finite
@@ -166,7 +166,11 @@ class Progress:
         alone = len(self.case.people.seen) < 2 and (self.case.people.world or 1) < 2
         if last is not None and alone and at_top(last):
             return waited(self.case, last)
-        return event.hit.file in self._by_epochs and (last is None or not caught_by_the_program(last))
+        if event.hit.file not in self._by_epochs:
+            return False
+        if last is not None and last.frames and in_thread(last):  # it ended alone: the program goes on, or waits for it
+            return not alone or waited(self.case, last)
+        return last is None or not caught_by_the_program(last)
 
     def recovered(self, event: Event) -> bool:
         """Return whether the run went on after an event as if nothing had been."""
