@@ -167,6 +167,11 @@ class Relation:
         return value
 
     @classmethod
+    def departure(cls, subject: Mapping[str, Any], value: Any) -> str:
+        """How a value departs from what was learnt of a subject: the headline of an alarm; empty to tell what must hold."""
+        return ""
+
+    @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
         """What a subject says in place of a value; None where it is as it says. Asked of relations with ``bounded``."""
         return None

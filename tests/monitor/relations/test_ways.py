@@ -24,7 +24,7 @@ def flowing(*flows: Any, times: int = 9, layers: int = 2, each: int = 1) -> list
 
 def test_an_operation_that_is_gone_is_told_from_the_third_pass_on() -> None:
     assert broken("operations-alike", flowing(WAY, {}, {}), flowing(CUT, {}, {})) == [
-        "2: Mm{model.*.weight}[0] of given, loss of Mean"
+        "2: Mm[0] of model.* takes the input, the loss takes Mean"
     ]
     assert not broken("operations-alike", flowing(WAY, {}, {}), flowing(WAY, {}, {}))
 

@@ -101,7 +101,7 @@ def _violation(kind: type[Relation], invariant: Invariant, example: Example, win
         cause, advice = kind.explain(example)
     except Exception:  # an alarm without its example's own words is better than none
         cause, advice = kind.cause, kind.advice
-    message = example.detail or f"no longer holds: {invariant.text or kind.sentence(invariant.subject)}"
+    message = example.detail or f"No longer holds: {_learnt(kind, invariant)}"
     from preflight.vocabulary.finding import Fix
 
     return Violation(
@@ -127,6 +127,11 @@ def _violation(kind: type[Relation], invariant: Invariant, example: Example, win
         cause=cause or None,
         neighbourhood=_around(example, window),
     )
+
+
+def _learnt(kind: type[Relation], invariant: Invariant) -> str:
+    """What must hold, without the conditions under which it was learnt: ``monitor show`` tells these."""
+    return kind.sentence(invariant.subject).strip().rstrip(".") or invariant.text
 
 
 def _around(example: Example, window: Window) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.views.depth import layers_of
-from preflight.monitor.views.listed import difference, listed
+from preflight.monitor.views.listed import departed, difference, listed
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.window import Call, Window, within
@@ -37,7 +37,7 @@ class LayersAlike(Relation):
     needs = frozenset({"module", "forward", "backward", "load_state_dict"})
     wakes = frozenset({"module", "backward", "load_state_dict"})
     severity = "warning"
-    priority = 42
+    priority = 39
     asked = ("layers",)
     learns = True
     least = 2
@@ -73,6 +73,12 @@ class LayersAlike(Relation):
             if looks >= _LOOKS and len(seen) == 1:
                 context = {"layers": layers_of(window.run)}
                 yield Example((name,), True, context, (name,), call=calls[name], value=sorted(parts))
+
+    @classmethod
+    def departure(cls, subject: Mapping[str, Any], value: Any) -> str:
+        gone, new = departed(values_of(subject), value)
+        said = [f"without {listed(gone)}" if gone else "", f"also through {listed(new)}" if new else ""]
+        return f"{subject.get('called')} is trained {' and '.join(filter(None, said))}, other than in the runs this was learnt from"
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.scope import processes_of
+from preflight.monitor.views.listed import departed, listed
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.views.tails import without_scale
@@ -25,6 +27,7 @@ _LAYOUT = frozenset(
     "CheckpointFunction CompiledFunction _DDPSink".split()
 )
 """Operations that lay numbers out, copy, cast or drop them: which of these there are depends on sizes and settings."""
+_OPERATION = re.compile(r"\w+(?:\([^()]*\))?")
 
 
 class LossesEndAlike(Relation):
@@ -88,10 +91,15 @@ class LossesEndAlike(Relation):
                 yield Example((self._places[place],), True, context, ("loss",), call=call, value=" ".join(end))
 
     @classmethod
+    def departure(cls, subject: Mapping[str, Any], value: Any) -> str:
+        gone, new = departed(map(_OPERATION.findall, values_of(subject)), _OPERATION.findall(value))
+        said = [f"without {listed(gone)}" if gone else "", f"with {listed(new)}" if new else ""]
+        return f"{_which(subject)} is computed {' and '.join(filter(None, said))}, other than in the runs this was learnt from"
+
+    @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        which = subject.get("which")
         value = subject.get("value", " or by ".join(map(str, subject.get("values", ()))))
-        return f"The loss{f' number {which + 1}' if which else ''} is computed by {value}"
+        return f"{_which(subject)} is computed by {value}"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -100,6 +108,11 @@ class LossesEndAlike(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(["NllLoss", "LogSoftmax", "Softmax"])
+
+
+def _which(subject: Mapping[str, Any]) -> str:
+    which = subject.get("which")
+    return f"The loss{f' number {which + 1}' if which else ''}"
 
 
 def _end(told: Sequence[Sequence[Any]]) -> tuple[str, ...]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation, values_of
+from preflight.monitor.views.edges import departure, named, owner
 from preflight.monitor.views.flows import Flows
-from preflight.monitor.views.listed import difference, listed
+from preflight.monitor.views.listed import difference
 from preflight.monitor.views.options import numbers_of
 from preflight.monitor.window import Window
 
@@ -69,19 +70,22 @@ class OperationsAlike(Relation):
             ways.setdefault(at, set() if first else {""}).add(_BETWEEN.join(flow.get(at, ())))
 
     @classmethod
+    def departure(cls, subject: Mapping[str, Any], value: Any) -> str:
+        said = departure(map(_edges, values_of(subject)), _edges(value))
+        return f"{_what(subject)} is used in another way than it was learnt: {said}"
+
+    @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
-        return difference(map(_edges, values_of(subject)), _edges(value))
+        return difference(map(_named, values_of(subject)), _named(value))
 
     @classmethod
     def words(cls, value: Any) -> str:
-        return listed(_edges(value))
+        return named(_edges(value))
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        which, at = subject.get("which"), str(subject.get("at") or "the inputs")
-        ways = values_of(subject)
-        way = " or by ".join(map(cls.words, ways))
-        return f"On the way to the loss{f' number {which + 1}' if which else ''}, what {at} gives is taken by {way}"
+        way = " or by ".join(map(cls.words, values_of(subject)))
+        return f"{_what(subject)} goes on to the loss so: {way}"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -103,9 +107,18 @@ def _chosen(way: str, options: Container[float]) -> bool:
     return any(round(number, 6) in options for one in amounts for number in (abs(one), abs(one - 1)))
 
 
+def _what(subject: Mapping[str, Any]) -> str:
+    which, at = subject.get("which"), owner(str(subject.get("at") or "")) or "the inputs"
+    return f"What {at} gives{f' for the loss number {which + 1}' if which else ''}"
+
+
 def _edges(way: Any) -> list[str]:
-    """What is taken where, in words."""
-    return str(way).replace("<", " of ").split(_BETWEEN)
+    """What takes what."""
+    return str(way).split(_BETWEEN)
+
+
+def _named(way: Any) -> list[str]:
+    return [named([edge]) for edge in _edges(way)]
 
 
 def _run(edges: list[str]) -> list[Window]:

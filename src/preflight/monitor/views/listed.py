@@ -13,8 +13,8 @@ def listed(parts: Sequence[str]) -> str:
     return ", ".join(parts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def difference(known: Iterable[Iterable[str]], parts: Iterable[str]) -> str | None:
-    """What there should be in place of some parts, told beside the nearest of what is known; None where that is there.
+def departed(known: Iterable[Iterable[str]], parts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What is missing of the nearest of what is known, and what is new beside it, in order.
 
     Args:
         known: Each of the ways that are right, by its parts.
@@ -22,6 +22,11 @@ def difference(known: Iterable[Iterable[str]], parts: Iterable[str]) -> str | No
     """
     seen = set(parts)
     nearest = min(map(set, known), key=lambda one: len(one ^ seen), default=seen)
-    gone, new = sorted(nearest - seen), sorted(seen - nearest)
+    return sorted(nearest - seen), sorted(seen - nearest)
+
+
+def difference(known: Iterable[Iterable[str]], parts: Iterable[str]) -> str | None:
+    """What there should be in place of some parts, told beside the nearest of what is known; None where that is there."""
+    gone, new = departed(known, parts)
     said = [listed(gone) if gone else "", f"no {listed(new)}" if new else ""]
     return ", and ".join(filter(None, said)) or None
