@@ -75,6 +75,29 @@ def test_a_machine_and_a_place_on_it_are_found(form: str) -> None:
     assert told == {("cx-11", 0, None), ("cx-11", 1, None), ("cx-17", 0, None), ("cx-17", 1, None)}
 
 
+@pytest.mark.parametrize(
+    ("form", "raw"),
+    [("{time} - job@{node}#{local} - {said}", "job@{node}#{local} - "), ("{time} <{rank}> {said}", "<{rank}> ")],
+)
+def test_a_label_that_is_known_by_itself_needs_no_time_before_it(form: str, raw: str) -> None:
+    style = _style(_lines(form))
+    label = raw.format(node="cx-17", local=1, rank=1)
+    assert (
+        head_of(f"{label}KeyError: 'image'", style).who
+        == head_of(form.format(time="10:00:00", node="cx-17", local=1, rank=1, said="x"), style).who
+        != Who()
+    )
+
+
+@pytest.mark.parametrize("form", ["{time} ({rank}/4) {said}", "{time} {rank} {said}", "{time} unit {rank}: {said}"])
+def test_a_number_that_may_be_anything_is_no_label_without_its_time(form: str) -> None:
+    style = _style(_lines(form))
+    assert style.startswith(LEARNT)
+    said = form.format(time="", rank=1, said="of two").strip()
+    if not said.startswith("("):
+        assert head_of(said, style).who == Who()
+
+
 def test_the_ranks_of_one_node_need_not_begin_at_nought() -> None:
     lines = [line for line in _lines("{time} unit={rank} {said}", ranks=8) if "unit=4" in line or "unit=5" in line]
     style = _style(lines)

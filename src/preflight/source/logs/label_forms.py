@@ -24,6 +24,8 @@ AS = {
 NAME = r"(?=[\w.-]*\d)[A-Za-z](?:[\w.-]*\w)?"
 """The name of a machine; one without a digit is not learnt, as any word may stand there."""
 _DIGITS = re.compile(r"\d+")
+_OWN_MARK = re.compile(r"^[<({@#|]|[@#]")
+"""What makes a label known by itself; a bracket or a plain number at the beginning of a line may be anything."""
 _TOTAL = re.compile(r"(?:/| of )\d+")
 
 
@@ -42,6 +44,7 @@ def style_for(line: str, start: int | None, kind: str, name: tuple[int, int] | N
     """Return the expression for labels of the shape of one: up to and with the number, or the name where there is none."""
     stop = start if start is not None and kind else (name or (0, 0))[1]
     parts, place = [r"\s*"], len(line) - len(line.lstrip())
+    before = 0  # how many parts stand before the word that has the number in it
     while place < stop:
         if name is not None and place == name[0]:
             parts.append(rf"(?P<node>{NAME}|\d+)")
@@ -53,6 +56,11 @@ def style_for(line: str, start: int | None, kind: str, name: tuple[int, int] | N
         known = (match.lastgroup or "") in AS
         parts.append(AS[match.lastgroup or ""][1] if known else re.escape(match[0]))
         place = match.end()
+        if match.lastgroup == "blanks":
+            before = len(parts)
+    if before and kind and not others and _OWN_MARK.search("".join(line[:stop].split()[-1:])):
+        # A traceback has the label, and often no time before it.
+        parts = [r"\s*", f"(?:{''.join(parts[1:before])})?", *parts[before:]]
     if others:
         parts = [f"(?:{'|'.join([''.join(parts), *map(expression_of, others)])})"]
     if kind and start is not None:
