@@ -107,3 +107,13 @@ def test_a_pipeline_that_is_through_may_be_a_part_of_what_is_run(tmp_path: Path)
     for behind, state in ((_BUILDS * 2, "ended"), (_BUILDS * 8, "unknown"), (_BUILDS + _ASKED, "crashed")):
         (tmp_path / "run.log").write_text("reading\n>>> Pipeline complete.\n" + behind)
         assert diagnose(tmp_path).incident.state == state
+
+
+def test_an_agent_that_is_told_to_end_behind_the_end_stopped_nothing(tmp_path: Path) -> None:
+    closes = "W0211 09:02:00.000000 4411 torch/distributed/elastic/multiprocessing/api.py:900] Sending process 4412 closing signal SIGTERM\n"
+    died = "E0211 09:02:01.000000 4411 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1) local_rank: 1 (pid: 4413) of binary: python\n"
+    for behind, well in ((closes, True), (closes + died, False)):
+        (tmp_path / "run.log").write_text(_STEPS + _DONE + behind)
+        incident = diagnose(tmp_path).incident
+        assert incident is not None
+        assert (incident.category in ("none", "cannot-tell")) == well

@@ -21,6 +21,8 @@ _PUTS_AWAY = (
     "exit.terminated",
 )
 """Words of a program that is asked to end; a scheduler's are not among them, as its word stands where the job hung as well."""
+_STOPS_WORKERS = "elastic.closing"
+"""What an agent of torchrun says that is told to end, or of whose workers one ended with an error: its code is told then."""
 _TYPED = -2
 """The code of an end of which a terminal shows that Control-C was pressed."""
 _ABORTED = -6
@@ -84,7 +86,7 @@ def _put_away(case: Case, event: Event, done: Mapping[int, int]) -> bool:
     file, line = event.hit.place
     if line <= done.get(file, line):
         return False
-    if event.id in _PUTS_AWAY:
+    if event.id in (*_PUTS_AWAY, _STOPS_WORKERS):
         return True
     if event.id in _OF_AN_ABORT:
         at_once = line - done[file] <= _AT_ONCE
