@@ -105,3 +105,23 @@ def test_choices_that_inductor_tries_and_leaves_out(tmp_path: Path) -> None:
     )
     steps = "".join(f"step {step} loss {3 - step / 20:.3f}\n" for step in range(6))
     assert told(tmp_path, tried * 12 + steps).category == "none"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "2026-02-11 09:00:00,000 INFO    MainThread:4711 [probe.py:",
+        "2026-02-11 09:00:00 | DEBUG    | probe | ",
+        "INFO:probe:",
+        "[INFO] ",
+    ],
+)
+@pytest.mark.parametrize("level", ["INFO", "ERROR"])
+def test_what_a_logger_only_tells_by_the_way_is_no_failure_of_a_program_that_goes_on(
+    tmp_path: Path, head: str, level: str
+) -> None:
+    head = head.replace("INFO", level).replace("DEBUG", level)
+    line = f"{head}cannot look the notebook up: 'NoneType' object has no attribute 'get'\n"
+    behind = "".join(f"setting {at} read\n" for at in range(60))
+    assert (told(tmp_path, line + behind).category == "none") == (level == "INFO")
+    assert told(tmp_path, behind + line).category not in ("none", "cannot-tell")

@@ -19,6 +19,11 @@ _WARNED = re.compile(
 )
 """How Python, its loggers and PyTorch's own print a warning or less, and the line of a program that gave it; what it says happened
 ended nothing."""
+_INFORMED = re.compile(
+    r"^.{0,60}?(?:^|[\s|\[(]|- )(?:INFO|DEBUG)(?:\s{0,8}[-:|\])]|\s{1,8}[A-Z]\w+(?:[:-]\d+)+\s)"
+    r"|^\W{0,3}(?:INFO|DEBUG)\s|^\W{0,3}\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\dZ]* (?:INFO|DEBUG)\s"
+)
+"""How loggers print what is no more than a word to who reads along: a program that takes it for an error says so."""
 _OF_A_TREND = ("numerical", "preemption", "other", "none")
 """What a run that went wrong for long may end in as well."""
 _DONE_WITHOUT = ("environment", "checkpoint", "data", "usercode", "compile", "none")
@@ -66,11 +71,12 @@ def without_warnings(failing: list[Event], recovered: Sequence[Event]) -> list[E
 
 
 def without_passed_warnings(case: Case, failing: list[Event]) -> list[Event]:
-    """Return nothing where all that is left was only warned of and the program went on for long behind it; else what failed.
+    """Return nothing where all that is left was told as a warning or less and the program went on for long; else what failed.
 
     Few lines that somebody chose, and those of a program that ends soon after a warning, leave it the only one that tells.
     """
-    if not failing or not all(_may_be_passed(event) for event in failing):
+    raised = {one.hit.place for one in case.raised if one.frames}
+    if not failing or not all(event.place not in raised and _may_be_passed(event) for event in failing):
         return failing
     if any(ending.code for ending in case.endings) or any_trouble(case.reading.unknown):
         return failing
@@ -97,10 +103,11 @@ def only_said(event: Event) -> bool:
 
 
 def _may_be_passed(event: Event) -> bool:
-    """Return whether a line only warns, and of what a program can do without."""
-    if event.raised is not None or _WARNED.search(event.hit.text) is None:
+    """Return whether a line only warns or less, and of what a program can do without."""
+    text = event.hit.text
+    if (event.raised is not None and event.raised.frames) or not (_WARNED.search(text) or _INFORMED.search(text)):
         return False
-    return event.category in _DONE_WITHOUT or _WITHOUT_CARDS.search(event.hit.text) is not None
+    return event.category in _DONE_WITHOUT or _WITHOUT_CARDS.search(text) is not None
 
 
 def without_ignored(case: Case, failing: list[Event], *, ended: bool) -> list[Event]:
