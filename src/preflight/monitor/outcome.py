@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from preflight.monitor.follow import Follower
+from preflight.monitor.learnt_elsewhere import of_another_program
 from preflight.monitor.relation import relations
 from preflight.monitor.series import Marks, Watching
 from preflight.monitor.trace.gaps import gaps
@@ -226,6 +227,8 @@ def notes_of(watched: Watched, follower: Follower, invariants: Sequence[Invarian
     if watched.unknown_relations:
         notes.append(f"relations that this version does not know: {', '.join(watched.unknown_relations)}")
     notes += list(map(_not_judged, watched.not_judged)) + _left_open(watched, invariants)
+    runs = [team.watching.run for team in follower.teams if team.watching.run is not None and team.watching.steps]
+    notes += of_another_program(runs, invariants, watched.not_triggered)
     if watched.suppressed_violations:
         word = "alarm" if watched.suppressed_violations == 1 else "alarms"
         notes.append(f"{watched.suppressed_violations} {word} of suppressed invariants not shown")

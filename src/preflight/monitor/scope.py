@@ -83,6 +83,19 @@ def scope_of(window: Window, needs: Set[str] | None = None) -> str:
     return known
 
 
+def models_of(run: Run) -> str:
+    """The models that a run trains, in words: a scope without its options."""
+    known = run.variables.scopes
+    if _MODELS not in known:
+        known[_MODELS] = _models(run)
+    return known[_MODELS]
+
+
+def without_options(scope: str) -> str:
+    """The models of a scope."""
+    return scope.partition(_WITH)[0]
+
+
 def covers(wide: str, narrow: str) -> bool:
     """Whether a scope holds wherever another does: of the same models, with no option that the other one is without."""
     models, _, options = wide.partition(_WITH)
@@ -119,10 +132,7 @@ def torch_of(window: Window) -> str:
 def _scope(run: Run, needs: Set[str] | None) -> str:
     options = options_of(run.begin.get("argv") or (), settings_of(run)[0])
     chosen = [one for one in options if needs is None or matters(one, needs)]
-    known = run.variables.scopes
-    if _MODELS not in known:
-        known[_MODELS] = _models(run)
-    return known[_MODELS] + (_WITH + ", ".join(chosen) if chosen else "")
+    return models_of(run) + (_WITH + ", ".join(chosen) if chosen else "")
 
 
 def _models(run: Run) -> str:

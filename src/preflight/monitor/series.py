@@ -7,7 +7,7 @@ import math
 from preflight.monitor.thinning import thinned
 from preflight.monitor.views.resting import Resting
 from preflight.monitor.views.steps import optimizer_number
-from preflight.monitor.window import Memory, Window
+from preflight.monitor.window import Memory, Run, Window
 from preflight.vocabulary.watched import HeldMemory, Mark, Series
 
 MOST_POINTS = 400
@@ -72,6 +72,7 @@ class Watching:
         self.steps = 0
         self.ranks: set[int] = set()
         self.world = 1
+        self.run: Run | None = None
         self._curves: dict[tuple[str, str, int], Curve] = {}
         self._last: dict[int, tuple[int, int]] = {}
         self._held: dict[tuple[int, str], HeldMemory] = {}
@@ -82,6 +83,7 @@ class Watching:
         """Take the numbers of a window."""
         rank = window.rank
         self.ranks.add(rank)
+        self.run = self.run or window.run
         self.world = max(self.world, window.run.world)
         steps = window.named("step")
         self._stepped.update(map(optimizer_number, steps))
