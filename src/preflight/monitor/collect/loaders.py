@@ -15,6 +15,7 @@ from .orders import Numbers, facts
 from .patching import Patches
 from .places import user_frame
 from .recorder import Recorder
+from .reordered import Reordered
 from .repeated import Repeated
 from .slices import NAME as WINDOWS
 from .slices import Slices
@@ -35,8 +36,11 @@ _MOST_SINGLE = 1024  # batches of a loader whose labels are looked at outside of
 class Loaders:
     """Watches the iterators of ``torch.utils.data.DataLoader`` and the start of their workers."""
 
-    def __init__(self, recorder: Recorder, digests: Digests, sight: Sight, repeated: Repeated) -> None:
+    def __init__(
+        self, recorder: Recorder, digests: Digests, sight: Sight, repeated: Repeated, reordered: Reordered
+    ) -> None:
         self.recorder = recorder
+        self.reordered = reordered
         self.repeated = repeated
         self.sight = sight
         self.digests = digests
@@ -192,6 +196,9 @@ class Loaders:
         }
         loop[2] += 1
         self.digests.batch(entry.object, found, where)
+        if recorder.detail and recorder.torch.is_grad_enabled():
+            with recorder.work("reordered"):
+                self.reordered.fetched(found)
         if self._slices is not None and recorder.detail and recorder.torch.is_grad_enabled():
             with recorder.work("slices"):
                 self._slices.look(entry.object, found)

@@ -39,6 +39,7 @@ from .pauses import Pauses
 from .ratios import Ratios
 from .recorder import Recorder, Sink
 from .reentered import Reentered
+from .reordered import Reordered
 from .reread import Views
 from .sampled import Sampled
 from .scaling import Scaling
@@ -108,7 +109,8 @@ class Session:
             Clipping(recorder, self.variables),
             Scaling(recorder, optimizers),
             schedules,
-            loaders := Loaders(recorder, digests, sight, self.forwards.repeated),
+            loaders := Loaders(recorder, digests, sight, self.forwards.repeated, reordered := Reordered(recorder)),
+            reordered,
             modes,
             Sizes(recorder, modes),
             Dropouts(recorder, self.forwards),

@@ -15,6 +15,7 @@ _LOOKS = 3
 _MOST_LOOKS = 8
 _SAID = {
     "term.reached": "gradients come to the term {}",
+    "labels.moved": "the labels of the batch are in another order than the loader gave them, in {}",
     "outputs.alike": "the samples of a batch give the same output, in {}",
     "tokens.same": "the targets are the tokens at the same position, in {}",
     "tokens.next": "the targets are the next tokens, in {}",
@@ -37,7 +38,8 @@ class SharesAlike(Relation):
     """What held of all that a loss looks at, or of none of it, is not the other way round.
 
     The recorder tells in detailed iterations which share of the targets are the tokens that were put in, of the padding is
-    learnt, of the samples give the same output; and whether gradients come to each loss that torch computes. Learnt is what
+    learnt, of the samples give the same output; whether gradients come to each loss that torch computes, and whether it is
+    given the labels of a batch in another order than the loader gave them. Learnt is what
     was none, or all, in the first looks, by the order in which the places in the code come first; against it is
     only what is all where it was none, or none where it was all, because what lies between depends on the data.
     A run that goes on with the state of an optimizer is not judged: a term may begin later in a training.
