@@ -424,3 +424,26 @@ def test_how_often_a_critic_steps_is_a_setting(name: str) -> None:
     for times, other in ((1, 5), (5, 1), (2, 3)):
         assert not broken(name, in_turns(times), in_turns(other))
         assert broken(name, in_turns(times), in_turns(other, clips=False))
+
+
+def of_rates(*rates: float, argv: Iterable[str] = ()) -> list[Window]:
+    """A run whose optimizer is made with a group for each rate."""
+    mini = Mini({f"model.part{number}.weight": {"group": number} for number in range(len(rates))})
+    mini.run.begin["argv"] = list(argv)
+    groups = [{"lr": rate} for rate in rates]
+    made = ("optimizer.new optimizer0:SGD", {"args": {"index": 0, "groups": groups, "options": [{} for _ in rates]}})
+    return [mini.window(made, "backward", STEP), *(mini.window("backward", STEP) for _ in range(3))]
+
+
+def test_a_group_that_is_left_without_a_rate_is_told() -> None:
+    assert broken("groups-alike", of_rates(0.1, 0.3), of_rates(0.1, 0.0)) == ["0: not all alike"]
+
+
+def test_another_rate_and_a_rate_of_zero_that_somebody_chose_are_settings() -> None:
+    assert not broken("groups-alike", of_rates(0.1, 0.3), of_rates(0.2, 0.7))
+    chosen = of_rates(0.1, 0.0, argv=["python", "train.py", "--body-lr", "0"])
+    assert not broken("groups-alike", of_rates(0.1, 0.3), chosen)
+
+
+def test_rates_that_are_all_zero_when_an_optimizer_is_made_come_from_a_schedule() -> None:
+    assert not broken("groups-alike", of_rates(0.1, 0.1), of_rates(0.0, 0.0))

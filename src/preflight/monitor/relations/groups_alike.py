@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Premise, Relation, values_of
-from preflight.monitor.views.options import is_named
+from preflight.monitor.views.options import is_named, zero_was_chosen
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
@@ -17,6 +17,7 @@ _TIMES = 2
 _MOST_NAMES = 4
 _AMOUNTS = (("weight_decay", "weight decay"), ("momentum", "momentum"))
 _ANOTHER = "another rate than the first group"
+_AT_ALL = "rate at all"
 _ALL = "all of "
 _VARIED = "not all alike"
 
@@ -26,7 +27,7 @@ class GroupsAlike(Relation):
 
     Learnt is of each parameter, by its name without the numbers in it and the kind of its layer, the kind of its optimizer; whether its group has weight
     decay and momentum, of which it is not said how much; which switches of the group are on; whether of two averages the
-    second is the slower one; and whether its rate is another one than that of the first group. Of a model whose parameters
+    second is the slower one; whether its rate is another one than that of the first group; and whether it has one, where others have, which is not said where somebody chose a zero. Of a model whose parameters
     agree it is said once, of all of it. Rates themselves are settings, and so is an optimizer that an option names. Looked at is how the optimizers stand in the first two steps.
     """
 
@@ -46,6 +47,7 @@ class GroupsAlike(Relation):
         self._made: dict[int, Mapping[str, Any]] = {}
         self._kinds: dict[int, str] = {}
         self._times = 0
+        self._zero_chosen = False
 
     def see(self, window: Window) -> Iterator[Example]:
         if self._times >= _TIMES:
@@ -58,6 +60,7 @@ class GroupsAlike(Relation):
         if not steps:
             return
         self._times += 1
+        self._zero_chosen = zero_was_chosen(window.run)
         used = self._used()
         found: dict[tuple[str, str, str], dict[str, list[str]]] = {}
         for one in window.run.variables.values():
@@ -94,6 +97,8 @@ class GroupsAlike(Relation):
                 "rate",
                 "the rate of the first group" if rates[number] == rates[0] else "another rate than the first group",
             )
+        if None not in rates and any(rates) and (rates[number] or not self._zero_chosen):
+            yield _AT_ALL, "with a rate" if rates[number] else "with a rate of zero"
         if number < len(options):
             on, betas = options[number].get("on") or [], options[number].get("betas") or []
             yield "switches", " and ".join(on) or "no switches"
@@ -127,10 +132,11 @@ class GroupsAlike(Relation):
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(0.1, 0.1)
         yield _run(0.0, 0.1)
+        yield _run(0.1, 0.0, rate=0.0)
 
 
-def _run(first: float, second: float) -> list[Window]:
+def _run(first: float, second: float, rate: float = 0.1) -> list[Window]:
     mini = Mini({"model.fc.weight": {}, "model.fc.bias": {"group": 1}})
-    groups = [{"lr": 0.1, "weight_decay": first}, {"lr": 0.1, "weight_decay": second}]
+    groups = [{"lr": 0.1, "weight_decay": first}, {"lr": rate, "weight_decay": second}]
     made = ("optimizer.new optimizer0:AdamW", {"args": {"index": 0, "groups": groups, "options": [{}, {}]}})
     return [mini.window(made, "backward", "step optimizer0:AdamW"), mini.window("backward", "step optimizer0:AdamW")]
