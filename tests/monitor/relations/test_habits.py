@@ -447,3 +447,34 @@ def test_another_rate_and_a_rate_of_zero_that_somebody_chose_are_settings() -> N
 
 def test_rates_that_are_all_zero_when_an_optimizer_is_made_come_from_a_schedule() -> None:
     assert not broken("groups-alike", of_rates(0.1, 0.1), of_rates(0.0, 0.0))
+
+
+def copied(*behind: int, argv: Iterable[str] = ()) -> list[Window]:
+    """A run with a copy that is so many steps behind the trained weights before each step."""
+    mini = Mini({"model.weight": {}, "target.weight": {"optimizer": -1, "trainable": False}})
+    mini.run.begin["argv"] = list(argv)
+    return [
+        mini.window(
+            "backward",
+            ("before", {"model.weight": (1.0, step)}, {"optimizer": 0}),
+            ("before", {"target.weight": (1.0, max(step - by, 0))}, {"optimizer": -1}),
+            STEP,
+        )
+        for step, by in enumerate(behind)
+    ]
+
+
+def test_a_copy_that_is_overwritten_with_every_step_is_told() -> None:
+    assert broken("copies-stay-apart", copied(*[1] * 8), copied(*[0] * 8)) == [
+        "3: is the same as what it was copied from at each step"
+    ]
+
+
+def test_a_copy_that_is_brought_on_now_and_then_is_none_of_both() -> None:
+    assert not broken("copies-stay-apart", copied(*[1] * 8), copied(0, 1, 0, 1, 0, 1, 0, 1))
+    assert not broken("copies-stay-apart", copied(*[0] * 8), copied(*[1] * 8))
+
+
+def test_a_copy_that_somebody_chose_to_bring_on_with_every_step_is_left_alone() -> None:
+    chosen = copied(*[0] * 8, argv=["python", "train.py", "--target-every", "1"])
+    assert not broken("copies-stay-apart", copied(*[1] * 8), chosen)
