@@ -15,6 +15,8 @@ _SINCE = " since its first step"
 _MADE = ", with which it was made"
 _LONG = 100
 """Steps at a rate of zero that an optimizer was made with: some, as to fill averages with first gradients, are meant."""
+_ALONE = 20
+"""Steps at such a rate before any other optimizer steps that are too many: it was a stage of its own, and trained nothing."""
 _TOP = 0.5
 """Of the highest rate so far, the share from which no schedule gets to zero at once."""
 
@@ -41,7 +43,7 @@ class RateAboveZero(Relation):
     may wait for its turn; nor is a rate of zero that the program has set itself beside one, as for a discriminator that is
     too strong.
     One that was made with a rate of zero, which nothing has raised in a hundred steps, or in five and more until the program
-    ended by itself, trains nothing. Beside one that trains it
+    ended by itself, or in twenty before another one began, trains nothing. Beside one that trains it
     may be meant so, as where an option turns a part of the training off.
     """
 
@@ -68,6 +70,7 @@ class RateAboveZero(Relation):
         self._waits: dict[str, int] = {}  # steps at zero before the first one above it
         self._made: set[str] = set()  # optimizers that were made with a rate of zero
         self._last: dict[str, Call] = {}  # and the last step of each at it
+        self._beside: set[str] = set()  # of these, those beside which another one trains
         self._faint: dict[str, int] = {}  # steps in a row at a rate that is as good as zero
 
     def quiet(self, window: Window) -> bool:
@@ -100,6 +103,8 @@ class RateAboveZero(Relation):
                 self._rates.setdefault(name, {})[group] = numbers[at].value or 0.0
                 at += 1
             rates = list(self._rates.get(call.object, {}).values())
+            if rates and max(rates) > 0:
+                yield from self._stages(call.object)
             if rates:
                 yield self._judge(call, rates)
         if any(note.get("how") == "exit" for note in window.notes.get("end", ())):
@@ -110,6 +115,13 @@ class RateAboveZero(Relation):
         for name, call in self._last.items():
             if not self._above and self._stays(name, _STEPS) and not self._stays(name, _LONG):
                 yield _example(call, [0.0], self._waits[name], "a learning rate above zero", _MADE)
+
+    def _stages(self, name: str) -> Iterator[Example]:
+        """Where another optimizer trains now, one that stepped at zero until here was a stage that trained nothing."""
+        for one in [one for one in self._last if one != name and one not in self._beside]:
+            self._beside.add(one)
+            if not self._above and self._stays(one, _ALONE) and not self._stays(one, _LONG):
+                yield _example(self._last[one], [0.0], self._waits[one], "a learning rate above zero", _MADE)
 
     def _advanced(self, call: Call) -> None:
         """Count how often the schedule of an optimizer has left it at zero in a row."""
@@ -192,6 +204,7 @@ class RateAboveZero(Relation):
         yield _made([0.0] * 20)  # it goes on
         yield _made([*[0.0] * 20, 0.1], end=True)
         yield _made([0.0] * 8, rate=0.1)
+        yield _staged(6)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -209,6 +222,7 @@ class RateAboveZero(Relation):
         yield _waiting(3)
         yield _made([0.0] * _LONG)
         yield _made([0.0] * 6, end=True)
+        yield _staged(_ALONE)
 
 
 def _context(name: str) -> dict[str, str]:
@@ -270,3 +284,17 @@ def _made(rates: list[float], rate: float = 0.0, end: bool = False) -> list[Wind
     if end:
         windows.append(mini.window(("note", "end", {"how": "exit"})))
     return windows
+
+
+def _staged(steps: int) -> list[Window]:
+    """So many steps of an optimizer that was made with a rate of zero, and then those of another one."""
+    mini = Mini({"body.weight": {}, "head.weight": {"optimizer": 1}})
+    new = ("optimizer.new optimizer0:Adam", {"args": {"made_at_zero": True}})
+    first = [
+        mini.window(
+            *([] if at else [new]), ("scalar", "lr", "optimizer0:Adam.0", 0.0), "backward", "step optimizer0:Adam"
+        )
+        for at in range(steps)
+    ]
+    then = (("scalar", "lr", "optimizer1:Adam.0", 0.1), "backward", "step optimizer1:Adam")
+    return [*first, mini.window(*then), mini.window(*then)]
