@@ -59,9 +59,10 @@ class CopiesStayApart(Relation):
         found: dict[str, list[bool]] = {}
         for ident in now:
             for original in self._copies.originals(ident, window, True):
-                if now.get(original.id, -1) != self._before.get(original.id, now.get(original.id, -1)):
+                known = now.get(original.id)
+                if known is not None and known != self._before.get(original.id, known):
                     root = pattern_of(window.run.variables[ident].root)
-                    found.setdefault(root, []).append(now[ident] == now[original.id])
+                    found.setdefault(root, []).append(now[ident] == known)
         self._before.update(now)
         for root, same in found.items():
             past = self._seen.setdefault(root, [])
