@@ -478,3 +478,9 @@ def test_a_copy_that_is_brought_on_now_and_then_is_none_of_both() -> None:
 def test_a_copy_that_somebody_chose_to_bring_on_with_every_step_is_left_alone() -> None:
     chosen = copied(*[0] * 8, argv=["python", "train.py", "--target-every", "1"])
     assert not broken("copies-stay-apart", copied(*[1] * 8), chosen)
+
+
+def test_a_look_at_a_copy_alone_says_nothing_of_it() -> None:
+    run = copied(*[1] * 8)
+    run[4].states = [one for one in run[4].states if (one.extra or {}).get("optimizer") == -1]
+    assert not broken("copies-stay-apart", copied(*[1] * 8), run)

@@ -59,10 +59,9 @@ class CopiesStayApart(Relation):
         found: dict[str, list[bool]] = {}
         for ident in now:
             for original in self._copies.originals(ident, window, True):
-                known = now.get(original.id)
-                if known is not None and known != self._before.get(original.id, known):
+                if original.id in now and self._before.get(original.id, now[original.id]) != now[original.id]:
                     root = pattern_of(window.run.variables[ident].root)
-                    found.setdefault(root, []).append(now[ident] == known)
+                    found.setdefault(root, []).append(now[ident] == now[original.id])
         self._before.update(now)
         for root, same in found.items():
             past = self._seen.setdefault(root, [])
