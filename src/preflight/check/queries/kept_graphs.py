@@ -73,7 +73,7 @@ def switched_globally(context: Context) -> bool:
 
 
 def graph_of(context: Context, value: Value | None, limit: int = 300) -> Obj | None:
-    """The call of a network whose graph a value carries, or None where none was seen.
+    """The call of a network (or the loss that is differentiated) whose graph a value carries, or None where none was seen.
 
     Only operations that are known to keep the graph are followed: what cannot be known counts as carrying none.
     """
@@ -91,10 +91,19 @@ def graph_of(context: Context, value: Value | None, limit: int = 300) -> Obj | N
             if isinstance(option, Seq):
                 stack.extend(option.items[:8])
             elif isinstance(option, Obj):
-                if is_forward(context, option):
+                if is_forward(context, option) or id(option) in _differentiated(context):
                     return option
                 stack.extend(_carried(option))
     return None
+
+
+def _differentiated(context: Context) -> set[int]:
+    """Identities of the losses of which gradients are computed: they carry a graph, whoever made the network."""
+    found: set[int] | None = context.__dict__.get("_differentiated")
+    if found is None:
+        losses = [loss for loop in context.reading.loops for loss in loop.losses()]
+        found = context.__dict__["_differentiated"] = {id(o) for loss in losses for o in options_of(loss, limit=4)}
+    return found
 
 
 def is_forward(context: Context, value: Obj) -> bool:

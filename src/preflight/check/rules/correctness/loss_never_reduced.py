@@ -26,6 +26,7 @@ from preflight.check.queries.losses import LossCall, is_loss, loss_calls
 from preflight.check.queries.shapes import rank, width
 from preflight.check.queries.tensors import VIEWS, operation, origin
 from preflight.check.rule import Rule
+from preflight.source.trace import Event
 from preflight.source.values import Obj, Value, settle
 from preflight.vocabulary.finding import Finding
 
@@ -77,6 +78,26 @@ for x, y in DataLoader(samples, batch_size=1, shuffle=True):
     measure(model(x), y).backward()
     optimizer.step()
 """,
+    """
+import torch
+from accelerate import Accelerator
+from torch import nn
+accelerator = Accelerator()
+model, loader = accelerator.prepare(nn.Linear(8, 3), loader)
+criterion = nn.CrossEntropyLoss(reduction="none")
+for x, y in loader:
+    accelerator.backward(criterion(model(x), y))
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(8, 3)
+scaler = torch.amp.GradScaler("cuda")
+criterion = nn.CrossEntropyLoss(reduction="none")
+for x, y in loader:
+    loss = criterion(model(x), y)
+    scaler.scale(loss / 4).backward()
+""",
 )
 
 GOOD = (
@@ -120,6 +141,20 @@ for x, y in loader:
     loss = criterion(model(x), y)
     loss.backward(torch.ones_like(loss))
 """,
+    """
+import torch
+from accelerate import Accelerator
+from torch import nn
+accelerator = Accelerator()
+scaler = torch.amp.GradScaler("cuda")
+model, loader = accelerator.prepare(nn.Linear(8, 3), loader)
+criterion = nn.CrossEntropyLoss(reduction="none")
+for x, y in loader:
+    loss = criterion(model(x), y)
+    accelerator.backward(loss.mean())
+    scaler.scale(criterion(model(x), y).mean()).backward()
+    accelerator.backward(loss, gradient=torch.ones_like(loss))
+""",
 )
 
 _SCALING = frozenset({"*", "/", "+", "-", "neg"})
@@ -133,9 +168,10 @@ def check(context: Context) -> Iterator[Finding]:
     if not unreduced:
         return
     for event in context.trace.calls(".backward"):
-        if event.args or event.kwargs.get("gradient") is not None or event.receiver is None:
+        loss = _alone(context, event)
+        if loss is None:
             continue
-        call = next((unreduced[id(o)] for o in _terms(event.receiver) if id(o) in unreduced), None)
+        call = next((unreduced[id(o)] for o in _terms(loss) if id(o) in unreduced), None)
         if call is None:
             continue
         yield context.finding(
@@ -151,6 +187,20 @@ def check(context: Context) -> Iterator[Finding]:
                 expected="backward gets one number",
             ),
         )
+
+
+def _alone(context: Context, event: Event) -> Value | None:
+    """The loss of a backward to which no gradient is handed: of a tensor, or of what hands it on to one."""
+    if event.kwargs:
+        return None
+    if context.roles.of(event.receiver) in ("accelerator", "fabric"):
+        return event.args[0] if len(event.args) == 1 else None
+    if event.args or event.receiver is None:
+        return None
+    scaled = settle(event.receiver)
+    if isinstance(scaled, Obj) and scaled.name == ".scale" and len(scaled.args) == 1:
+        return scaled.args[0] if context.roles.of(scaled.receiver) == "scaler" else None
+    return event.receiver
 
 
 def _several_each(call: LossCall) -> bool:

@@ -97,6 +97,23 @@ for x in loader:
     kl = -0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())
     (kl + straight.mean()).backward()
 """,
+    """
+import torch
+from torch import nn
+class Padded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+    def widen(self, x, wide, narrow):
+        rows, columns = x.shape[:]
+        return torch.cat((x, torch.zeros(x.shape[0], wide - narrow)), dim=1)
+    def forward(self, x):
+        rows, columns = x.shape[:]
+        return self.widen(self.layer(x), columns, columns)
+net = Padded()
+for x in loader:
+    net(x).mean().backward()
+""",
 )
 
 _DISTANCES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
@@ -129,7 +146,15 @@ def check(context: Context) -> Iterator[Finding]:
 def _one(first: Value, second: Value) -> bool:
     """Whether two sides are one tensor that something computed."""
     a, b = settle(first), settle(second)
-    return a is b and isinstance(a, Obj) and a.kind in ("call", "op", "item")
+    return a is b and isinstance(a, Obj) and a.kind in ("call", "op", "item") and not _size(a)
+
+
+def _size(value: Obj) -> bool:
+    """Whether a value is a length out of a shape: a number, of which sums and padding are made."""
+    part: Value | None = value
+    while isinstance(part, Obj) and part.kind == "item":
+        part = settle(part.receiver) if part.receiver is not None else None
+    return isinstance(part, Obj) and (part.name == ".size" or (part.kind == "attr" and part.name == "shape"))
 
 
 def _cancelling(terms: list[Term]) -> Iterator[tuple[Term, Term]]:

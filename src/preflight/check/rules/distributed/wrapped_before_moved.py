@@ -6,7 +6,7 @@ Looks for `.to(device)` or `.cuda()` on a DistributedDataParallel model, and for
 ## Why
 DistributedDataParallel broadcasts the parameters and builds its buckets when it is made.
 A model that is moved afterwards has been broadcast on the CPU, which NCCL refuses, and its buckets point to the old device.
-SyncBatchNorm layers that replace others inside the wrapper are not known to its reducer.
+SyncBatchNorm layers that replace others inside the wrapper share their parameters, so training goes on; the wrapper was set up for the layers before them, and the documented order is the other one.
 
 ## Fix
 Move and convert first, wrap last: `DistributedDataParallel(convert_sync_batchnorm(model).to(device), device_ids=[local_rank])`.
@@ -105,11 +105,17 @@ def check(context: Context) -> Iterator[Finding]:
         target = _ddp(event.argument(0, "module") if converts else event.receiver)
         if target is None or not (converts or (_moves(context, event) and not _moved_before(context, target))):
             continue
-        what = "converted to SyncBatchNorm" if converts else "moved to its device"
+        text = (
+            "converted to SyncBatchNorm after DistributedDataParallel was made around it: "
+            "the wrapper was told of the layers that stood there before"
+            if converts
+            else "moved to its device after DistributedDataParallel was made around it: the reducer keeps what it saw before"
+        )
         yield context.finding(
             RULE,
             event,
-            f"the model is {what} after DistributedDataParallel was made around it: the reducer keeps what it saw before",
+            f"the model is {text}",
+            severity="warning" if converts else None,  # the new layers share the parameters and buffers of the old
             evidence=[
                 Evidence(
                     "line of DistributedDataParallel",

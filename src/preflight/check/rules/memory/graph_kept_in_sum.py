@@ -38,7 +38,7 @@ RULE = Rule(
     code="MEM017",
     severity="warning",
     confidence="likely",
-    needs=("forward", "training_loop"),
+    needs=("training_loop",),
     layer="D",
     tags=("memory", "growth"),
 )

@@ -23,12 +23,13 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.parameters import stepped
 from preflight.check.queries.precision import SCALERS, enabled
 from preflight.check.queries.updates import Update, accumulation, guards, happens_with, updates
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
 from preflight.source.training import same
-from preflight.source.values import Obj, options_of
+from preflight.source.values import Obj, options_of, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -88,6 +89,16 @@ for i, x in enumerate(data):
         scaler.step(opt)
         scaler.update()
         opt.zero_grad()
+""",
+    """
+import torch
+from elsewhere import Encoder
+encoder = Encoder()
+scaler = torch.amp.GradScaler("cuda")
+for x in data:
+    encoder.optimizer().zero_grad()
+    scaler.scale(encoder(x).mean()).backward()
+    scaler.step(encoder.optimizer())
 """,
     """
 import torch
@@ -159,6 +170,20 @@ def check(context: Context) -> Iterator[Finding]:
             else:
                 yield from _twice(context, update, step, scaler)
             break
+    yield from _of_unknown(context)
+
+
+def _of_unknown(context: Context) -> Iterator[Finding]:
+    """Steps without update() of optimizers whose making is out of sight: what a scaler needs does not depend on it."""
+    for loop in context.reading.loops:
+        for step in loop.steps:
+            scaler = settle(step.receiver) if step.receiver is not None else None
+            if not isinstance(scaler, Obj) or scaler.name not in SCALERS or stepped(context.reading, step) is not None:
+                continue
+            if enabled(scaler) is not False and not context.trace.on(scaler, "update"):
+                if not _given_away(context, scaler):
+                    yield _not_updated(context, step)
+                break
 
 
 def _given_away(context: Context, scaler: Obj) -> bool:
