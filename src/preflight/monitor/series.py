@@ -73,6 +73,7 @@ class Watching:
         self.ranks: set[int] = set()
         self.world = 1
         self.run: Run | None = None
+        self._counted: int | None = None  # the optimizer whose steps are counted
         self._curves: dict[tuple[str, str, int], Curve] = {}
         self._last: dict[int, tuple[int, int]] = {}
         self._held: dict[tuple[int, str], HeldMemory] = {}
@@ -89,7 +90,12 @@ class Watching:
         self._stepped.update(map(optimizer_number, steps))
         for state in window.states:
             self._resting.setdefault(rank, Resting()).see(state)
-        self.steps = max(self.steps, max((call.s for call in steps), default=window.step - 1) + 1)
+        for call in steps:
+            which = optimizer_number(call)
+            self._counted = which if self._counted is None else self._counted
+            # Counted are the steps of the first optimizer: one of it is the number of those before it.
+            self.steps = max(self.steps, call.s + (which == self._counted))
+        self.steps = max(self.steps, window.step)
         for pause in window.notes.get("paused", ()):
             self.steps = max(self.steps, pause["s"])  # those that were counted, of which nothing else was told
         for held in window.memory:

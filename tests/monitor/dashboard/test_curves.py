@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from preflight.monitor.dashboard.curves import MOST_POINTS, TAIL, Curve
 from preflight.monitor.dashboard.spans import MOST_COLUMNS, Cell, Spans
+from preflight.monitor.mini import Mini
 from preflight.monitor.series import MOST_POINTS as LONGEST
 from preflight.monitor.series import Curve as Short
 from preflight.monitor.series import Watching
@@ -121,3 +122,13 @@ def test_steps_of_a_pause_are_counted_where_nothing_else_is_told_of_them() -> No
     window.notes["paused"] = [{"q": 9, "i": 30, "s": 31, "since": 20, "since_s": 20, "reason": "budget"}]
     watching.see(window)
     assert watching.steps == 31
+
+
+def test_steps_are_those_of_the_first_optimizer_that_steps() -> None:
+    mini = Mini({"one.weight": {}, "two.weight": {"optimizer": 1}})
+    watching = Watching()
+    for _ in range(3):
+        watching.see(mini.window("backward", "step optimizer0:Adam", "backward", "step optimizer1:Adam"))
+    assert watching.steps == 3
+    watching.see(mini.window("backward", "step optimizer0:Adam"))
+    assert watching.steps == 4
