@@ -1,0 +1,222 @@
+"""A list that was put away is emptied: all entries of the store are one and the same list.
+
+## What it does
+Looks for `store.append(row)` where `row` is one list, made once, that `row.clear()` or `del row[:]` empties for the next round.
+
+## Why
+`append` keeps the list itself and copies nothing.
+When it is emptied and filled again, every entry of the store shows what was filled in last.
+A replay buffer then holds its newest episode many times, and training never sees another one.
+
+## Fix
+Make a new list for each round (`row = []`), or put a copy away: `store.append(list(row))`.
+
+## When to ignore
+When the store is read to its end before the list is emptied.
+
+## References
+- Python documentation, FAQ: why did changing list y also change list x
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.containers import Containers, Places, containers_of, handled_elsewhere, last_word
+from preflight.check.rule import Rule
+from preflight.source.script import Script
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="kept-list-emptied",
+    code="DAT029",
+    severity="warning",
+    confidence="likely",
+    layer="D",
+    beside=True,
+    tags=("data",),
+)
+
+BAD = (
+    """
+import random
+import torch
+episode, replay = [], []
+for _ in range(100):
+    episode.clear()
+    for step in range(20):
+        episode.append(torch.randn(4))
+    replay.append(episode)
+    batch = torch.stack(random.choice(replay))
+""",
+    """
+import torch
+class Agent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.states, self.rewards = [], []
+        self.seen = []
+    def play(self, env):
+        for part in (self.states, self.rewards):
+            part.clear()
+        done = False
+        while not done:
+            state, reward, done = env.step()
+            self.states.append(state)
+            self.rewards.append(reward)
+        self.seen.append(self.states)
+    def draw(self, number):
+        return self.seen[number]
+""",
+    """
+from collections import deque
+memory = deque(maxlen=50)
+def collect(env, rounds):
+    rows: list = list()
+    for _ in range(rounds):
+        for transition in env.roll():
+            rows.append(transition)
+        memory.append(rows)
+        del rows[:]
+""",
+)
+
+GOOD = (
+    """
+episode, replay = [], []
+for _ in range(100):
+    for step in range(20):
+        episode.append(step)
+    replay.append(list(episode))
+    episode.clear()
+""",
+    """
+class Agent:
+    def __init__(self):
+        self.states, self.seen = [], []
+    def play(self, env):
+        self.states = []
+        for state in env:
+            self.states.append(state)
+        self.seen.append(self.states)
+    def reset(self):
+        self.states.clear()
+""",
+    """
+class Agent:
+    def __init__(self):
+        self.states, self.seen = [], []
+    def begin(self):
+        self.states = []
+    def play(self, env):
+        self.states.append(env)
+        self.seen.append(self.states)
+        self.begin()
+    def drop(self):
+        self.states.clear()
+""",
+    """
+rows, batches = [], []
+for row in source:
+    rows.append(row)
+    if len(rows) == 8:
+        batches.append(rows)
+        train(batches)
+        batches.clear()
+        rows.clear()
+""",
+    """
+import queue
+rows, waiting = [], queue.Queue()
+batches = waiting.queue
+for row in source:
+    batches.append(rows)
+    rows.clear()
+""",
+    """
+class Logger:
+    def __init__(self):
+        self.losses, self.all = [], []
+        self.register()
+    def register(self):
+        self.all.append(self.losses)
+    def step(self, loss):
+        self.losses.append(loss)
+    def reset(self):
+        self.losses.clear()
+""",
+    """
+rows = []
+for row in source:
+    stored = []
+    rows.append(row)
+    stored.append(rows)
+    train(stored)
+    rows.clear()
+""",
+)
+
+_EMPTY = ("list", "deque", "collections.deque", "dict", "set", "defaultdict", "collections.defaultdict")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Look at what is put away in each scope of each script."""
+    for script in context.reading.scripts:
+        if ".append(" not in "\n".join(script.lines):
+            continue
+        top = containers_of(script.tree.body, attributes=False)
+        scopes = [top]
+        scopes += [
+            containers_of(node.body, attributes=isinstance(node, ast.ClassDef))
+            for node in ast.walk(script.tree)
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        taken, replaced = handled_elsewhere(script.tree)
+        for scope in scopes:
+            for store, row, call, place in scope.kept:
+                outer = scope if store in scope.made else top
+                loose = last_word(store) in taken | replaced or store in outer.emptied or last_word(row) in replaced
+                if not loose and _own(scope, row, place) and _own(outer, store, place) and _emptied(scope, row, place):
+                    yield _finding(context, (script, call), store, row)
+
+
+def _own(scope: Containers, name: str, place: Places) -> bool:
+    """Whether a name stands for one container that was made before the rounds in which something is put away."""
+    made = scope.made.get(name, [])
+    if name.startswith("self."):
+        return bool(made) and all(_is_empty(value) and not where for value, where in made)
+    return bool(made) and all(_is_empty(value) and not (place and place[-1] in where) for value, where in made)
+
+
+def _emptied(scope: Containers, row: str, place: Places) -> bool:
+    """Whether the list is emptied in the rounds in which it is put away.
+
+    An attribute may be emptied in any method, where the one that puts it away fills or empties it too: what is put away
+    once, when an object is set up, is a register of its lists.
+    """
+    if row.startswith("self."):
+        used = scope.emptied.get(row, []) + scope.filled.get(row, [])
+        return row in scope.emptied and bool(place) and any(place[-1] in where for where in used)
+    return bool(place) and any(place[-1] in where for where in scope.emptied.get(row, []))
+
+
+def _is_empty(value: ast.expr | None) -> bool:
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func) in _EMPTY
+    return isinstance(value, ast.List | ast.Dict | ast.Set)
+
+
+def _finding(context: Context, place: tuple[Script, ast.AST], store: str, row: str) -> Finding:
+    return context.finding(
+        RULE,
+        place,
+        f"{row} is put into {store} as it is and emptied for the next round: all entries are this one list",
+        evidence=[Evidence("lists in the store", 1, arithmetic=f"{row} is made once")],
+        fix=Fix(
+            title="put a copy away",
+            instruction=f"write {store}.append(list({row})), or make a new list where {row} is emptied",
+            expected="each entry keeps what was filled into it",
+        ),
+    )
