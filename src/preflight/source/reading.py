@@ -13,10 +13,14 @@ from preflight.source.project import Project
 from preflight.source.roles import Roles
 from preflight.source.script import Script
 from preflight.source.trace import Context, Event, Trace, provenance
-from preflight.source.training import TrainingLoop, find_loops
+from preflight.source.training import TrainingLoop, find_loops, options_before_training
 from preflight.source.values import Obj, Seq, Value, options_of, settle
 
 _WRAPPING = WRAPPERS
+_TRAINERS = ("trainer", "lightning_trainer")
+_LED = "no training is reached by the defaults of the options: it was read as if they led to it at the test in line "
+_NESTED = 3
+"""So many options, one inside the other, are taken as given where nothing trains without them."""
 
 
 class Reading:
@@ -182,7 +186,17 @@ def read(
     project = Project(script, root)
     machine = Machine(project, arguments, environment, max_steps)
     machine.run_main()
-    return Reading(script, project, machine)
+    reading = Reading(script, project, machine)
+    for _ in range(_NESTED if arguments is None else 0):
+        led = options_before_training(reading.trace, reading.loops)
+        if not led or any(o.context is None or not o.context.shadow for r in _TRAINERS for o in reading.made(r)):
+            break
+        again = Machine(Project(script, root), arguments, environment, max_steps)
+        again.led = machine.led | led
+        again.run_main()
+        again.project.notes.insert(0, _LED + ", ".join(str(line) for _, line, _ in sorted(again.led)))
+        machine, reading = again, Reading(script, again.project, again)
+    return reading
 
 
 __all__ = ["Context", "Reading", "read"]

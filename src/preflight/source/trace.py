@@ -85,6 +85,12 @@ class Context:
         return self.taken is False
 
 
+def place_of(script: Script | None, node: ast.AST | None) -> tuple[str, int, int]:
+    """Where a statement stands, the same each time its file is parsed."""
+    path = str(script.path) if script is not None else ""
+    return path, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
 _INPUTS = (
     "input_ids",
     "inputs_embeds",

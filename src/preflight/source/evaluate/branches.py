@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from preflight.source.trace import Context
+from preflight.source.trace import Context, place_of
 from preflight.source.values import Choice, Func, Known, Obj, Value, settle
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def run_if(m: Machine, node: ast.If) -> Signal:
     result, soft = decide(m, test)
     if result is not None and not soft:
         return run_block(m, node.body if result else node.orelse)
+    if result is not None and place_of(m.frame.module.script, node) in m.led:
+        result = not result
     return _both(m, node, test, result, lambda: run_block(m, node.body), lambda: run_block(m, node.orelse))
 
 

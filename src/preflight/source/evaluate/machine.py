@@ -69,6 +69,7 @@ class Machine(Undoing):
         self.numbers: dict[int, list[tuple[int, ...]]] = {}  # whole numbers that functions being followed were given
         self.serial = 0
         self.implied: Context | None = None
+        self.led: set[tuple[str, int, int]] = set()  # tests of options that are followed against their defaults
         self.early = 0  # undecided branches so far that leave a pass of a loop early
         self.entered: set[int] = set()
         self.parsers: list[Obj] = []
