@@ -183,3 +183,42 @@ def test_what_does_not_fit_a_checkpoint_is_named(tmp_path: Path) -> None:
     torch.save(content, folder / "rank-00001.pt")
     with pytest.raises(InputError, match="is of 2 ranks, and this program has 1"):
         preflight.resume(tmp_path / "t", model=model)
+
+
+QUICK = """\
+import torch
+
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(6):
+    model(torch.randn(4, 8)).pow(2).mean().backward()
+    optimizer.step()
+print("end")
+"""
+
+
+@pytest.mark.parametrize("wanted", ["stop", "checkpoint"])
+def test_a_program_that_ended_before_its_error_was_seen_is_not_said_to_be_asked(tmp_path: Path, wanted: str) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(QUICK)
+    done = preflight(
+        "monitor", "run", "-o", "t", "--on-violation", wanted, "--", sys.executable, "train.py", cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert done.stdout == "end\n"
+    assert "the program had ended before the error was seen" in done.stderr or "the program ended before" in done.stderr
+
+
+def test_a_stop_that_came_too_late_is_told_and_one_that_was_made_is_not(tmp_path: Path) -> None:
+    from preflight.monitor.collect.control import CELLS, OWN
+    from preflight.monitor.live.control import Asking
+
+    late = Asking(tmp_path)
+    late.ask("stop")
+    assert late.close() == "the program ended before it could be stopped"
+    made = Asking(tmp_path)
+    made.ask("stop")
+    with made.path.open("r+b") as stream:
+        stream.seek(CELLS)
+        stream.write(OWN.pack(7, 0, 0, 1))
+    assert made.close() is None

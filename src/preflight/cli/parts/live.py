@@ -20,6 +20,7 @@ from preflight.vocabulary.report import Report
 EVERY = 0.2
 """Seconds between two looks at a growing trace."""
 WIDTH = 100
+_UNDONE = {"checkpoint": "no checkpoint was asked for", "stop": "nothing was left to stop"}
 
 
 class Live:
@@ -56,20 +57,22 @@ class Live:
             for name, group in groups.items():
                 if (number, name) not in self._known:
                     self._known.add((number, name))
-                    self._alarm(group)
+                    self._alarm(group, ended)
 
     def close(self) -> list[str]:
         """Finish with those who are told; what did not reach them."""
         return [problem for one in self._told if (problem := one.close()) is not None]
 
-    def _alarm(self, group: Sequence[Violation]) -> None:
+    def _alarm(self, group: Sequence[Violation], ended: bool) -> None:
         rest = f"preflight monitor check {shlex.quote(str(self.follower.folder.path))} --verbose"
         write(alarm_text(len(self._known), group, self._color, rest))
         self.alarmed = self.alarmed or any(one.decides for one in group)
         for one in self._told:
             one.tell(group)
         if self._asking is not None and any(one.decides for one in group):
-            if self._wanted == "checkpoint":
+            if ended and self._wanted is not None:
+                remark(f"the program had ended before the error was seen: {_UNDONE[self._wanted]}")
+            elif self._wanted == "checkpoint":
                 self._asking.ask("checkpoint")
                 remark("every rank is asked for a checkpoint")
             elif self._wanted == "stop":

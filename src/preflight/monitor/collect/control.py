@@ -82,17 +82,21 @@ class Control:
         if self._armed and self._target < 0 and of == self._armed:
             self._target = target
         if self._armed and self._target >= 0 and ended >= self._target:
+            done = self._armed
+            if self._kind == STOP and ended == self._target:
+                OWN.pack_into(memory, at, ended, os.getpid(), 0, done)  # what ends the program may not come back here
             if ended == self._target:
                 self._act()
-            OWN.pack_into(memory, at, ended, os.getpid(), 0, self._armed)
+            OWN.pack_into(memory, at, ended, os.getpid(), 0, done)
             self._disarm()
 
     def end(self) -> None:
         """The process ends: nobody waits for it."""
         if self._memory is not None:
             at = CELLS + self._rank() % RANKS * CELL
-            if OWN.unpack_from(self._memory, at)[1] == os.getpid():
-                OWN.pack_into(self._memory, at, self.recorder.iteration, 0, 0, 0)
+            _, pid, _, done = OWN.unpack_from(self._memory, at)
+            if pid == os.getpid():
+                OWN.pack_into(self._memory, at, self.recorder.iteration, 0, 0, done)
 
     def _begin(self, memory: mmap.mmap, at: int, ended: int, kind: int, request: int) -> None:
         """Wait here until the iteration to act at is known."""

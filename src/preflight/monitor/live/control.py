@@ -97,16 +97,23 @@ class Asking:
         return found
 
     def close(self) -> str | None:
-        """Ask nothing any more: the program has ended. Say what became of a checkpoint that was under way."""
+        """Ask nothing any more: the program has ended. Say what became of what was under way, unless it was stopped."""
         said = None
         if self._kind == "checkpoint":
             said = "the program ended before every rank could save a checkpoint"
             if self.iteration is not None and self._most:
                 made = self._saved(self._most)
                 said = made if made.startswith("checkpoint of") else said
+        elif self._kind == "stop" and not self._stopped():
+            said = "the program ended before it could be stopped"
         self._end("")
         self._memory.close()
         return said
+
+    def _stopped(self) -> bool:
+        """Whether a rank, which may be gone, has come to the iteration at which to end."""
+        cells = (OWN.unpack_from(self._memory, CELLS + rank * CELL) for rank in range(RANKS))
+        return any(done >= self._request for _, _, _, done in cells)
 
 
 def _lives(pid: int) -> bool:
