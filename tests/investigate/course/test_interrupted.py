@@ -98,3 +98,11 @@ def test_a_launcher_says_no_more_than_the_interrupt(tmp_path: Path) -> None:
     failed = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \ntrain.py FAILED\n"
     line = "RuntimeError: DataLoader worker (pid 41) is killed by signal: Hangup. \n"
     assert told(tmp_path, STEPS + line + failed).category == "preemption"
+
+
+def test_what_a_program_was_warned_of_did_not_end_what_a_person_stopped(tmp_path: Path) -> None:
+    said = "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040)."
+    warning = f"/env/torch/cuda/__init__.py:141: UserWarning: {said}\n  return torch._C._cuda_getDeviceCount() > 0\n"
+    assert told(tmp_path, warning + STEPS + INTERRUPT).category == "preemption"
+    raised = TRACE.format(path="train.py", name="main", error=f"RuntimeError: {said.partition(': ')[2]}")
+    assert told(tmp_path, STEPS + raised + INTERRUPT).category == "environment"

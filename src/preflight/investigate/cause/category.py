@@ -23,7 +23,7 @@ from preflight.investigate.cause.pickling import wanted_for
 from preflight.investigate.cause.refusals import refused
 from preflight.investigate.cause.wanted import of_missing
 from preflight.investigate.cause.words import category_of_file
-from preflight.investigate.course.interrupted import interrupts_in, without_broken_off
+from preflight.investigate.course.interrupted import interrupts_in, without_broken_off, without_warned
 from preflight.investigate.culprit.exit_code import killed_with_its_step
 from preflight.investigate.culprit.vote import Scene, before, compares
 from preflight.investigate.observations.weighing import observed_in, weighed
@@ -95,6 +95,7 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
     """Return the category of the root and of the symptom, and the causes that may be behind them."""
     roots = [event for event in scene.failing if event.role in ("root", "confirmation") and not _by_agent(scene, event)]
     interrupts = interrupts_in(scene.failing)
+    roots = without_warned(roots, interrupts)
     roots = without_broken_off(without_shell_words(without_aftermath(roots)), interrupts) or (
         [] if interrupts else _mute(scene, culprit)
     )

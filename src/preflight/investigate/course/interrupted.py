@@ -22,6 +22,9 @@ _LOCKED = re.compile(
     r"release unlocked lock|pickle data was truncated|can only (?:test|join) a child process|handle is closed"
 )
 
+_WARNED = re.compile(r"(?:^|[\s:])\w*Warning: ")
+"""How Python prints what it warns of: the program goes on behind it."""
+
 
 def interrupts_in(events: Sequence[Event]) -> tuple[Event, ...]:
     """Return the events that tell that somebody interrupted the run, in the order of their lines."""
@@ -32,6 +35,16 @@ def interrupts_in(events: Sequence[Event]) -> tuple[Event, ...]:
 def without_broken_off(events: Sequence[Event], interrupts: Sequence[Event]) -> list[Event]:
     """Return the events without those that an interrupt at the same step of the same file broke off."""
     return [event for event in events if not any(_broken_off(event, one) for one in interrupts)]
+
+
+def without_warned(events: Sequence[Event], interrupts: Sequence[Event]) -> list[Event]:
+    """Return the events without those of which a process was only warned that went on until an interrupt ended it."""
+    return [event for event in events if not any(_warned(event, one) for one in interrupts)]
+
+
+def _warned(event: Event, interrupt: Event) -> bool:
+    before = event.hit.file == interrupt.hit.file and event.hit.line < interrupt.hit.line
+    return before and event.attempt == interrupt.attempt and _WARNED.search(event.hit.text) is not None
 
 
 def _broken_off(event: Event, interrupt: Event) -> bool:
