@@ -33,6 +33,7 @@ def test_a_cut_off_traceback_names_nothing() -> None:
         ("requests.exceptions.ConnectionError", "HTTPSConnectionPool(host='huggingface.co', port=443)", "environment"),
         ("ConnectionError", "rank 3 is away", "network"),
         ("omegaconf.errors.ConfigAttributeError", "Key 'lr' is not in struct", "environment"),
+        ("torch.fx.proxy.TraceError", "symbolically traced variables cannot be used as inputs", "compile"),
         ("torch.jit.frontend.NotSupportedError", "Comprehension ifs are not supported yet", "compile"),
         ("KeyError", "'labels'", "usercode"),
         ("RuntimeError", "The file 'llama.cpp/llama-quantize' does not exist", "environment"),

@@ -73,7 +73,10 @@ def test_in_which_order_a_library_is_called_is_the_programs(tmp_path: Path, mess
     assert told(tmp_path, f"ValueError: {message}", ("/job/train.py", "main", "patch()"), raises) == category
 
 
-@pytest.mark.parametrize("path", ["torchinductor/ir.py", "torchdynamo/eval_frame.py", "torch/_inductor/ir.py"])
+@pytest.mark.parametrize(
+    "path",
+    ["torchinductor/ir.py", "torchdynamo/eval_frame.py", "torch/_inductor/ir.py", "torch/_functorch/partitioners.py"],
+)
 def test_a_compiler_is_one_where_it_had_a_package_of_its_own(tmp_path: Path, path: str) -> None:
     asserts = (f"/fsx/me/{path}", "unwrap_storage", "assert isinstance(x, (Buffer, ReinterpretView)), x")
     assert told(tmp_path, "AssertionError: View(", ("/job/train.py", "main", "step(batch)"), asserts) == "compile"
@@ -118,3 +121,10 @@ def test_devices_that_do_not_divide_are_told_as_a_layout_alone(tmp_path: Path) -
     log = tmp_path / "run.log"
     log.write_text("ValueError: Number of devices 4 must be divisible by the number of FSDP devices 8.\n")
     assert [hit.signature for hit in read_logs([log]).hits] == ["environment.parallel-sizes"]
+
+
+def test_random_states_that_do_not_load_are_of_a_checkpoint(tmp_path: Path) -> None:
+    error = "TypeError: RNG state must be a torch.ByteTensor"
+    inner = (f"{_LIBRARY}/torch/cuda/random.py", "set_rng_state", "_lazy_call(cb)")
+    assert told(tmp_path, error, ("/job/train.py", "_load_rng_state", "set_rng_state(kept)"), inner) == "checkpoint"
+    assert told(tmp_path, error, ("/job/train.py", "main", "set_rng_state(mine)"), inner) == "usercode"

@@ -74,7 +74,7 @@ _SAYS: tuple[tuple[str, Category], ...] = (
 _PACKAGES: tuple[tuple[str, Category], ...] = (
     (r"(?:PIL|lmdb|h5py|pyarrow|datasets|webdataset|soundfile|librosa|torchaudio|decord|av|tarfile|streaming|tokenizers|pandas)\.", "data"),
     (r"(?:safetensors|safetensors_rust|orbax|tensorstore)\.|torch\.distributed\.checkpoint\.", "checkpoint"),
-    (r"torch\._(?:dynamo|inductor)\.|torch\.jit\.frontend\.|triton\.", "compile"),
+    (r"torch\._(?:dynamo|inductor)\.|torch\.(?:jit\.frontend|fx\.proxy)\.|triton\.", "compile"),
     (r"(?:omegaconf|hydra|yaml|pydantic\w*|jsonargparse|click|tyro|botocore|boto3|google\.(?:auth|api_core)|azure|huggingface_hub|requests"
      r"|urllib3|httpx|aiohttp|wandb|mlflow|filelock|pkg_resources|importlib)\.", "environment"),
 )  # fmt: skip

@@ -9,7 +9,8 @@ from preflight.vocabulary.signature import Category
 
 # Where it was raised, the innermost frame that one of these takes decides.
 _COMPILERS = re.compile(
-    r"torch/_(?:dynamo|inductor)/|torch(?:dynamo|inductor)/|triton/(?:compiler|backends|runtime|language|tools|experimental)/|torch/utils/cpp_extension\.py$"
+    r"torch/_(?:dynamo|inductor)/|torch(?:dynamo|inductor)/|torch/_functorch/partitioners\.py$|triton/(?:compiler|backends|runtime|language|tools|experimental)/"
+    r"|torch/utils/cpp_extension\.py$"
 )
 _PLACES: tuple[tuple[str, Category], ...] = (
     (_COMPILERS.pattern, "compile"),
@@ -52,7 +53,8 @@ _OF_ARGUMENTS = ("TypeError", "ValueError", "AttributeError", "KeyError", "Index
 _FUNCTIONS: tuple[tuple[str, Category], ...] = (
     (
         r"(?<!down)(load|save)_(?:\w+_)?(checkpoint|state_dict|pretrained_state)|(?<!down)(?:load|save)_(?:(?:pre\w+|init\w*|model|adapter|lora|backbone)_)?weights|from_state_dict|load_state_dict|torch_save|torch_load"
-        r"|^_?(?:load_or_|auto_|maybe_)?resume(?:_(?!download)\w+)?$|^_?(?:maybe_)?restore(?:_(?:checkpoint|model|weights|modules|state|training)\w*)?$",
+        r"|^_?(?:load_or_|auto_|maybe_)?resume(?:_(?!download)\w+)?$|^_?(?:maybe_)?restore(?:_(?:checkpoint|model|weights|modules|state|training)\w*)?$"
+        r"|^_?(?:load|restore)_(?:rng|random)_states?$",
         "checkpoint",
     ),
     (
