@@ -105,6 +105,34 @@ def test_show_says_sentences_and_can_be_narrowed(file: Path, capsys: pytest.Capt
     assert "did you mean step-updates?" in capsys.readouterr().err
 
 
+def test_show_says_once_what_holds_in_several_trainings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    learnt = [
+        Invariant(id=ident, relation="calls-per-step", subject={"model": of}, text=f"{text} (in the training of {of})")
+        for ident, text, of in (
+            ("c-1", "backward occurs once", "Net by one"),
+            ("c-2", "backward occurs once", "Net by two"),
+            ("c-3", "zero_grad occurs once", "Net by two"),
+        )
+    ]
+    write_invariants("several.jsonl", learnt)
+    assert main(["monitor", "show", "several.jsonl"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("backward occurs once") == 1
+    assert shown.index("backward") < shown.index("c-1") < shown.index("c-2") < shown.index("zero_grad")
+    numbers = dict(line.strip().split("  ") for line in shown.splitlines() if "  Net by" in line)
+    for one in learnt:
+        [line] = [line for line in shown.splitlines() if line.strip().startswith(one.id)]
+        assert numbers[line.rsplit("training ", 1)[1]] == one.subject["model"]
+    write_invariants("single.jsonl", learnt[1:])
+    assert main(["monitor", "show", "single.jsonl"]) == 0
+    shown = capsys.readouterr().out
+    assert "; training" not in shown
+    assert "speak of one program alone: in the training of Net by two" in " ".join(shown.split())
+
+
 @pytest.mark.parametrize("origin", get_args(Origin))
 def test_show_says_of_every_invariant_where_it_comes_from(
     file: Path, capsys: pytest.CaptureFixture[str], origin: Origin

@@ -144,28 +144,39 @@ def _text(invariants: Sequence[Invariant], look: Writing, whole: bool) -> str:
     from preflight.report.parts.paint import Canvas
 
     canvas = Canvas(Options(width=look.width, color=look.color))
-    relation = None
-    models = {one.subject[MODEL] for one in invariants if MODEL in one.subject}
-    of = f" (in the training of {models.pop()})" if len(models) == 1 else ""
+    trainings = list(dict.fromkeys(one.subject[MODEL] for one in invariants if MODEL in one.subject))
     general = [] if whole else [one for one in invariants if one.id == one.relation and not states(one)]
+    relation = said = None
     for one in invariants:
         if one in general:
             continue
         if one.relation != relation:
-            relation = one.relation
+            relation, said = one.relation, None
             canvas.heading(one_line(relation))
-        canvas.write(one_line(sentence(one).removesuffix(of)), indent=2, first="- ")
-        canvas.write(one_line(about(one)), indent=4, style="dim")
+        training = one.subject.get(MODEL)
+        text = sentence(one).removesuffix(f" (in the training of {training})")
+        if text != said:  # what holds in several trainings is said once, with the invariant of each below
+            canvas.write(one_line(text), indent=2, first="- ")
+        said = text
+        number = f"; training {trainings.index(training) + 1}" if training and len(trainings) > 1 else ""
+        canvas.write(one_line(about(one) + number), indent=4, style="dim")
     if general:
         canvas.heading("in general")
         canvas.write(one_line(", ".join(one.id for one in general)), indent=2)
+    if len(trainings) > 1:
+        canvas.heading("trainings")
+        for at, training in enumerate(trainings, 1):
+            canvas.write(one_line(training), indent=2, first=f"{at}  ")
     canvas.blank()
     told = f"{len(invariants)} {'invariant' if len(invariants) == 1 else 'invariants'}"
     if general:
         told += f", {len(general)} of them about correct training in general (--all shows their sentences)"
     canvas.write(told)
-    if of:
-        canvas.write(f"those with a hash in their name speak of one program alone: {one_line(of[2:-1])}")
+    if trainings:
+        those = (
+            f"in the training of {trainings[0]}" if len(trainings) == 1 else "in the training whose number they have"
+        )
+        canvas.write(f"those with a hash in their name speak of one program alone: {one_line(those)}")
     return canvas.text()
 
 
