@@ -21,8 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.given_optimizers import given_updates
 from preflight.check.queries.updates import accumulation, guards, happens_with, updates
 from preflight.check.rule import Rule
+from preflight.source.trace import Event
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -30,12 +32,22 @@ RULE = Rule(
     code="OPT015",
     severity="error",
     confidence="likely",
-    needs=("training_loop", "optimizer"),
+    needs=("training_loop",),
     layer="D",
     tags=("optimizer", "clipping"),
 )
 
 BAD = (
+    """
+from torch.nn.utils import clip_grad_norm_
+def one_epoch(model, loader, criterion, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        clip_grad_norm_(model.parameters(), 1.0)
+        loss.backward()
+        optimizer.step()
+""",
     """
 import torch
 from torch import nn
@@ -82,6 +94,16 @@ for x in data:
 
 GOOD = (
     """
+from torch.nn.utils import clip_grad_norm_
+def one_epoch(model, loader, criterion, optimizer, every):
+    for i, (x, y) in enumerate(loader):
+        if i % every == 0:
+            clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+        criterion(model(x), y).backward()
+""",
+    """
 import torch
 from torch import nn
 model = nn.Linear(10, 2)
@@ -125,19 +147,27 @@ def check(context: Context) -> Iterator[Finding]:
         early = [c for c in clips if happens_with(first, c, frame) or happens_with(c, first, frame)]
         if not early or any(not happens_with(z, first, frame) for z in update.zeros):
             continue
-        yield context.finding(
-            RULE,
-            early[0],
-            "gradients are clipped before backward() computes them: the step uses unclipped gradients",
-            evidence=[
-                Evidence("clippings before backward", len(early)),
-                Evidence("clippings between backward and step", 0),
-            ],
-            fix=Fix(
-                title="clip between backward() and step()",
-                safe=False,
-                instruction=f"move the clipping behind backward(), before {update.name()}.step()",
-                expected="the step uses clipped gradients",
-            ),
-            related=[(first, "gradients are computed here"), (update.steps[0], "the optimizer steps here")],
-        )
+        yield _finding(context, early, first, update.steps[0], update.name())
+    for given in given_updates(context):
+        early = [c for c in given.clips if c.number < given.backward.number]
+        if early and len(early) == len(given.clips) and given.backward.number < given.step.number:
+            yield _finding(context, early, given.backward, given.step, "optimizer")
+
+
+def _finding(context: Context, early: list[Event], backward: Event, step: Event, name: str) -> Finding:
+    return context.finding(
+        RULE,
+        early[0],
+        "gradients are clipped before backward() computes them: the step uses unclipped gradients",
+        evidence=[
+            Evidence("clippings before backward", len(early)),
+            Evidence("clippings between backward and step", 0),
+        ],
+        fix=Fix(
+            title="clip between backward() and step()",
+            safe=False,
+            instruction=f"move the clipping behind backward(), before {name}.step()",
+            expected="the step uses clipped gradients",
+        ),
+        related=[(backward, "gradients are computed here"), (step, "the optimizer steps here")],
+    )

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.given_optimizers import given_updates
 from preflight.check.queries.updates import accumulation, guards, managed, updates
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
@@ -33,12 +34,23 @@ RULE = Rule(
     code="OPT019",
     severity="error",
     confidence="likely",
-    needs=("training_loop", "optimizer"),
+    needs=("training_loop",),
     layer="D",
     tags=("optimizer",),
 )
 
 BAD = (
+    """
+class Trainer:
+    def __init__(self, model, optimizer, loader):
+        self.model, self.optimizer, self.loader = model, optimizer, loader
+    def epoch(self):
+        for x, y in self.loader:
+            loss = self.model(x, labels=y).loss
+            self.optimizer.zero_grad()
+            self.optimizer.step()
+            loss.backward()
+""",
     """
 import torch
 from torch import nn
@@ -102,6 +114,19 @@ for x in data:
 
 GOOD = (
     """
+def one_epoch(model, loader, criterion, optimizer, every):
+    for i, (x, y) in enumerate(loader):
+        if i % every == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+        criterion(model(x), y).backward()
+def other_epoch(model, loader, criterion, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+""",
+    """
 import torch
 from torch import nn
 model = nn.Linear(10, 2)
@@ -157,40 +182,34 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         if guards(last, frame) or guards(first, frame) or not update.zeros or last.context.loops()[:1] != [frame]:
             continue
-        late = any(last.number < z.number < first.number for z in update.zeros)
-        text = (
-            "the optimizer steps before backward(): each update uses the gradients of the batch before"
-            if late
-            else "the optimizer steps before backward(), on gradients that were cleared: nothing is learned"
-        )
-        yield context.finding(
-            RULE,
-            last,
-            text,
-            severity="warning" if late else None,
-            evidence=[
-                Evidence(
-                    "order in one pass of the loop",
-                    " > ".join(
-                        n
-                        for _, n in sorted(
-                            [
-                                *((z.number, "zero_grad") for z in update.zeros),
-                                (last.number, "step"),
-                                (first.number, "backward"),
-                            ]
-                        )
-                    ),
-                )
-            ],
-            fix=Fix(
-                title="step after backward()",
-                safe=False,
-                instruction=f"move {update.name()}.step() behind backward()",
-                expected="each step uses the gradient of its own batch",
-            ),
-            related=[(first, "gradients are computed here")],
-        )
+        yield _finding(context, update.zeros, last, first, update.name())
+    for given in given_updates(context):
+        if given.step.number < given.backward.number:
+            yield _finding(context, list(given.zeros), given.step, given.backward, "optimizer")
+
+
+def _finding(context: Context, zeros: list[Event], step: Event, backward: Event, name: str) -> Finding:
+    late = any(step.number < z.number < backward.number for z in zeros)
+    text = (
+        "the optimizer steps before backward(): each update uses the gradients of the batch before"
+        if late
+        else "the optimizer steps before backward(), on gradients that were cleared: nothing is learned"
+    )
+    order = sorted([*((z.number, "zero_grad") for z in zeros), (step.number, "step"), (backward.number, "backward")])
+    return context.finding(
+        RULE,
+        step,
+        text,
+        severity="warning" if late else None,
+        evidence=[Evidence("order in one pass of the loop", " > ".join(done for _, done in order))],
+        fix=Fix(
+            title="step after backward()",
+            safe=False,
+            instruction=f"move {name}.step() behind backward()",
+            expected="each step uses the gradient of its own batch",
+        ),
+        related=[(backward, "gradients are computed here")],
+    )
 
 
 def _with_closure(step: Event) -> bool:

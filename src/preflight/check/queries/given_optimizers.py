@@ -1,0 +1,52 @@
+"""Optimizers that a function is given and nobody was seen to make: the order of what is done with one in each pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from preflight.check.context import Context
+from preflight.check.queries.updates import guards, managed
+from preflight.source.trace import Event
+from preflight.source.training import TrainingLoop
+from preflight.source.values import Unknown, settle
+
+
+@dataclass(frozen=True)
+class GivenUpdate:
+    """One pass of a loop whose optimizer, backward and clearings are plain to see.
+
+    Attributes:
+        loop: The loop.
+        backward: The one event that computes gradients.
+        step: The one step.
+        zeros: What clears the gradients, in order; at least one.
+        clips: What clips gradients in each pass, in order.
+    """
+
+    loop: TrainingLoop
+    backward: Event
+    step: Event
+    zeros: tuple[Event, ...]
+    clips: tuple[Event, ...]
+
+
+def given_updates(context: Context) -> Iterator[GivenUpdate]:
+    """Each loop with one backward and one step of an optimizer that was handed in, all in each pass and under no test.
+
+    Such a thing is an optimizer by its use: it clears and it steps.
+    """
+    if managed(context):
+        return
+    for loop in context.reading.loops:
+        if len(loop.backwards) != 1 or len(loop.steps) != 1 or not loop.zeros:
+            continue
+        backward, step = loop.backwards[0], loop.steps[0]
+        optimizer = settle(step.receiver) if step.receiver is not None else None
+        if not isinstance(optimizer, Unknown) or context.roles.of(optimizer) != "optimizer" or step.args:
+            continue
+        events = (backward, step, *loop.zeros, *loop.clips)
+        if any(settle(z.receiver) is not optimizer for z in loop.zeros if z.receiver is not None):
+            continue
+        if all(e.context.loops()[:1] == [loop.frame] and not guards(e, loop.frame) for e in events):
+            yield GivenUpdate(loop, backward, step, tuple(loop.zeros), tuple(loop.clips))
