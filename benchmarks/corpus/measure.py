@@ -14,6 +14,7 @@ python benchmarks/corpus/measure.py TARGET heldout10   the same on a tenth, draw
 python benchmarks/corpus/measure.py TARGET heldout11   the same on an eleventh, drawn after the tenth was corrected
 python benchmarks/corpus/measure.py TARGET heldout12   the same on a twelfth, judged after the eleventh was corrected
 python benchmarks/corpus/measure.py TARGET heldout13   the same on a thirteenth, drawn after the twelfth was corrected
+python benchmarks/corpus/measure.py TARGET heldout14   the same on a fourteenth, drawn after the thirteenth was corrected
 python benchmarks/corpus/measure.py TARGET bugs        found before the fix, and silent after it
 
 TARGET is the folder that materialise.py wrote. What a reader said stands in readings.toml.
