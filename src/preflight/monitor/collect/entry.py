@@ -41,7 +41,6 @@ class Thread(threading.local):
         self.turns = 0  # backward passes and steps of this thread
         self.others = 0  # those of other threads when it went backward
         self.waits_since = 0  # the turn of its last backward pass without a step since
-        self.rested = 0  # up to which act of training those of others are known to rest
         self.ident = threading.get_ident()
         self.stack: list[int] = []
 

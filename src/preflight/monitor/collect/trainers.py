@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from .columns import THREADS
 
 if TYPE_CHECKING:
-    from .entry import Thread
     from .recorder import Recorder
 
 SEVERAL = "several threads train, maybe at the same time; nothing was recorded from here on"
@@ -50,6 +49,7 @@ class Trainers:
         self._used = 0  # the turn at which a thread stepped with what others had made
         self._acts = 0  # passes, steps and clearings
         self._acted: dict[int, int] = {}  # by thread: how many acts there were at its last one
+        self._rests: dict[int, int] = {}  # of those that were seen at rest, that number
         self._looks = 0  # how often a thread was looked at whether it goes on
         self.at_work: set[int] = set()
         inner: Any = getattr(recorder.torch, "_C", None)
@@ -86,7 +86,7 @@ class Trainers:
         passes, mine = self._passes, self._recorder.thread
         if passes and not (len(passes) == 1 and mine.ident in passes):
             return self._task() != -1
-        return len(self._acted) < 2 or self._others_rest(mine) or self._task() != -1
+        return len(self._acted) < 2 or self._others_rest(mine.ident) or self._task() != -1
 
     def alone(self) -> bool:
         """The same for a thread that trains; recording ends where another one is at it."""
@@ -101,10 +101,9 @@ class Trainers:
         self._acted[own] = self._acts
         return self.alone()
 
-    def _others_rest(self, mine: Thread) -> bool:
-        """Whether each other thread that has trained since this was last asked has ended or waits for something."""
-        own, rested, acts = mine.ident, mine.rested, self._acts
-        asked = [one for one, act in [*self._acted.items()] if one != own and act > rested]
+    def _others_rest(self, own: int) -> bool:
+        """Whether each other thread that has trained since it was last seen at rest has ended, or waits for something."""
+        asked = {one: act for one, act in [*self._acted.items()] if one != own and self._rests.get(one) != act}
         if not asked:
             return True
         functions = _functions(asked)
@@ -113,9 +112,9 @@ class Trainers:
             self._looks += 1
             if self._looks > _LOOKS or not _asleep(moving):
                 return False
-        for one in set(asked).difference(functions):
+        for one in asked.keys() - functions.keys():
             self._acted.pop(one, None)
-        mine.rested = acts
+        self._rests.update(asked)
         return True
 
     def _in_turn(self, step: bool) -> bool:
