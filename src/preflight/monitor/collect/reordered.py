@@ -2,7 +2,8 @@
 
 Looked at are, in detailed iterations and the first calls of each place, targets with one number for each sample. Of the last
 batches the lists of such numbers are kept, as numbers; no tensor is held. A target that is none of them, in whatever order,
-was made by the program, and nothing is told of it.
+was made by the program, and nothing is told of it. Once a place has been looked at often enough, no other one is: of two
+losses that belong together, one alone would tell nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from .bounded import BoundedLooks
 from .functionals import readable, watch
+from .graph import name_of
 from .patching import Patches
 from .pending import Pending, to_host
 from .places import from_program, here
@@ -30,6 +32,12 @@ _KEPT = 4  # lists of labels of the last batches
 _MOST = 1024  # labels of a batch
 _MOST_LOOKS = 8
 _MOST_PLACES = 32
+_MOST_NODES = 400
+_MOVING = (
+    *("Flip", "Roll", "Index", "Gather", "Take", "Sort", "Topk", "Scatter", "MaskedSelect", "MaskedScatter", "Repeat"),
+    *("Cat", "Stack", "Split", "Unbind", "Mm", "Bmm", "Compiled"),
+)
+"""Beginnings of the names of operations that may give samples in another order, or put several of them together."""
 _CHANCE = log(1e-4)
 """How likely it may be that other numbers, of which there are as many of each, lie like that by chance; it is asked several times."""
 
@@ -41,6 +49,7 @@ class Reordered:
         self.recorder = recorder
         self._looks = BoundedLooks(_MOST_LOOKS, _MOST_PLACES)
         self._lists: deque[tuple[float, ...]] = deque(maxlen=_KEPT)
+        self._over = False
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -51,7 +60,7 @@ class Reordered:
     def fetched(self, found: Sequence[Any]) -> None:
         """A loader gave a batch to train on: remember what may be its labels."""
         torch = self.recorder.torch
-        if not self.recorder.wants(MOVED) or impossible(torch):
+        if self._over or not self.recorder.wants(MOVED) or impossible(torch):
             return
         with Outside(torch):
             for tensor in found:
@@ -65,16 +74,19 @@ class Reordered:
             return
         place = here()
         if not self._looks.take((place, name)):
+            self._over = True
+            self._lists.clear()
             return
         lists = [one for one in self._lists if len(one) == target.numel()]
         if not lists:
             return
         with Outside(recorder.torch):
             told = to_host(recorder.torch, target.detach().reshape(-1).clone())
+            moved = _may_move(kwargs.get("input", args[0] if args else None))
         head, word = recorder.head(), f"{from_program(place)}#{name}"
 
         def rows(values: Sequence[float]) -> list[tuple[str, tuple[Any, ...]]]:
-            return [("scalar", (*head, what, word, value)) for what, value in _told(values, lists)]
+            return [("scalar", (*head, what, word, value)) for what, value in _told(values, lists, moved)]
 
         recorder.later(Pending([told], lambda read: read[0]), rows)
 
@@ -84,8 +96,31 @@ def _is_list(tensor: Any) -> bool:
     return tensor.dim() in (1, 2) and 1 < tensor.numel() == len(tensor) <= _MOST and not tensor.is_complex()
 
 
-def _told(values: Sequence[float], lists: Sequence[tuple[float, ...]]) -> list[tuple[str, float]]:
-    """Whether labels are those of a batch in another order, and whether they only went round, or lie the other way about."""
+def _may_move(output: Any) -> bool:
+    """Whether what a loss is given was, near its end, put in another order, as the labels may have been with it."""
+    root: Any = getattr(output, "grad_fn", None)
+    if root is None:
+        return True
+    nodes, known = [root], {root}
+    for node in nodes:  # grows as it goes
+        name = name_of(node)
+        if name.startswith(_MOVING):
+            return True
+        for below, _ in node.next_functions:
+            if below is not None and below not in known and len(nodes) < _MOST_NODES:
+                known.add(below)
+                nodes.append(below)
+    return False
+
+
+def _told(values: Sequence[float], lists: Sequence[tuple[float, ...]], moved: bool) -> list[tuple[str, float]]:
+    """Whether labels are those of a batch in another order, and whether they only went round, or lie the other way about.
+
+    Args:
+        values: The labels that a loss is given.
+        lists: Those of the last batches.
+        moved: Whether the outputs of the model may be in another order, too.
+    """
     given = tuple(map(float, values))
     if given in lists:
         return [(MOVED, 0.0)]
@@ -94,7 +129,7 @@ def _told(values: Sequence[float], lists: Sequence[tuple[float, ...]]) -> list[t
     if own is None:
         return []
     orders = lgamma(len(given) + 1) - sum(lgamma(count + 1) for count in counts.values())
-    turned = log(2 * len(given)) - orders < _CHANCE and _turned(given, own)
+    turned = not moved and log(2 * len(given)) - orders < _CHANCE and _turned(given, own)
     return [(MOVED, 1.0), (TURNED, float(turned))]
 
 
