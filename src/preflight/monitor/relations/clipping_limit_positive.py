@@ -8,17 +8,12 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
 
-_NOTHING = 1e-8
-"""A limit that leaves nothing: what Adam adds to the root of its averages, and of a weight in float32 less than its last place."""
-
 
 class ClippingLimitPositive(Relation):
     """The limit that gradients are clipped to is above zero.
 
     A norm below zero, which some programs take for "do not clip", turns every gradient round, since gradients are
     multiplied by the limit over their norm; a norm of zero, or of no number, leaves nothing of them.
-    So does a limit of a hundred-millionth and less: all gradients together are then no more than what Adam adds to its
-    divisor, and a step without averages is lost in the rounding of the weights.
     A limit that is infinite only measures, and is fine.
     """
 
@@ -39,13 +34,13 @@ class ClippingLimitPositive(Relation):
                 limit = (call.args or {}).get(word)
                 if limit is None or call.error:
                     continue
-                wrong = not limit > _NOTHING
+                wrong = not limit > 0
                 yield Example(
                     (),
                     not wrong,
                     {"call": name},
                     variables=(f"{name}_",) if wrong else (),
-                    expected="a limit above zero" if not limit > 0 else "a limit that leaves something of a gradient",
+                    expected="a limit above zero",
                     seen=f"{limit:g}" if wrong else None,
                     call=call,
                     detail=f"Gradients are clipped to {limit:g}" if wrong else "",
@@ -53,11 +48,11 @@ class ClippingLimitPositive(Relation):
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
-        for limit in (1.0, 1e-4, float("inf")):
+        for limit in (1.0, float("inf")):
             yield [Mini().window("backward", ("clip_grad_norm", {"args": {"max_norm": limit}}))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
-        for limit in (-1.0, 0.0, 1e-9, float("nan")):
+        for limit in (-1.0, 0.0, float("nan")):
             yield [Mini().window("backward", ("clip_grad_norm", {"args": {"max_norm": limit}}))]
         yield [Mini().window("backward", ("clip_grad_value", {"args": {"clip_value": -0.5}}))]
