@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.options import zero_was_chosen
 from preflight.monitor.window import ORDER, Call, Window
 
 _STEPS = 5
@@ -44,7 +45,8 @@ class RateAboveZero(Relation):
     too strong.
     One that was made with a rate of zero, which nothing has raised in a hundred steps, or in five and more until the program
     ended by itself, or in twenty before another one began, trains nothing. Beside one that trains it
-    may be meant so, as where an option turns a part of the training off.
+    may be meant so, as where an option turns a part of the training off; and so may a stage before another one that fills running
+    statistics, or whose zero somebody chose.
     """
 
     name = "rate-above-zero"
@@ -104,7 +106,7 @@ class RateAboveZero(Relation):
                 at += 1
             rates = list(self._rates.get(call.object, {}).values())
             if rates and max(rates) > 0:
-                yield from self._stages(call.object)
+                yield from self._stages(call.object, window)
             if rates:
                 yield self._judge(call, rates)
         if any(note.get("how") == "exit" for note in window.notes.get("end", ())):
@@ -116,11 +118,16 @@ class RateAboveZero(Relation):
             if not self._above and self._stays(name, _STEPS) and not self._stays(name, _LONG):
                 yield _example(call, [0.0], self._waits[name], "a learning rate above zero", _MADE)
 
-    def _stages(self, name: str) -> Iterator[Example]:
-        """Where another optimizer trains now, one that stepped at zero until here was a stage that trained nothing."""
+    def _stages(self, name: str, window: Window) -> Iterator[Example]:
+        """Where another optimizer trains now, one that stepped at zero until here was a stage that trained nothing.
+
+        Steps that fill running statistics do something, and a zero that somebody chose is meant.
+        """
         for one in [one for one in self._last if one != name and one not in self._beside]:
             self._beside.add(one)
             if not self._above and self._stays(one, _ALONE) and not self._stays(one, _LONG):
+                if _fills(window) or zero_was_chosen(window.run):
+                    continue
                 yield _example(self._last[one], [0.0], self._waits[one], "a learning rate above zero", _MADE)
 
     def _advanced(self, call: Call) -> None:
@@ -205,6 +212,8 @@ class RateAboveZero(Relation):
         yield _made([*[0.0] * 20, 0.1], end=True)
         yield _made([0.0] * 8, rate=0.1)
         yield _staged(6)
+        yield _staged(_ALONE, argv=["train.py", "--first-rate", "0"])
+        yield _staged(_ALONE, {"body.norm.running_mean": {"kind": "buffer"}})
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -223,6 +232,11 @@ class RateAboveZero(Relation):
         yield _made([0.0] * _LONG)
         yield _made([0.0] * 6, end=True)
         yield _staged(_ALONE)
+
+
+def _fills(window: Window) -> bool:
+    """Whether a model has statistics that a pass in training mode brings on, whatever the rate is."""
+    return any(one.kind == "buffer" and ".running_" in f".{one.name}" for one in window.run.variables.values())
 
 
 def _context(name: str) -> dict[str, str]:
@@ -286,9 +300,10 @@ def _made(rates: list[float], rate: float = 0.0, end: bool = False) -> list[Wind
     return windows
 
 
-def _staged(steps: int) -> list[Window]:
+def _staged(steps: int, more: dict[str, Any] | None = None, argv: Sequence[str] = ()) -> list[Window]:
     """So many steps of an optimizer that was made with a rate of zero, and then those of another one."""
-    mini = Mini({"body.weight": {}, "head.weight": {"optimizer": 1}})
+    mini = Mini({"body.weight": {}, "head.weight": {"optimizer": 1}, **(more or {})})
+    mini.run.begin["argv"] = list(argv)
     new = ("optimizer.new optimizer0:Adam", {"args": {"made_at_zero": True}})
     first = [
         mini.window(
