@@ -12,6 +12,8 @@ _TINY = 1e-5
 """A limit that nobody chooses: what is left of each gradient is near the number that Adam adds to its divisor."""
 _SHARE = 1e-4
 _ROW = 5
+_OF_SIGNS = ("rprop", "lion", "sign", "muon")
+"""In the names of optimizers that take only the signs of gradients, or their direction: for these a scale is nothing."""
 
 
 class ClippingLeavesSomething(Relation):
@@ -19,12 +21,13 @@ class ClippingLeavesSomething(Relation):
 
     Judged where the limit is a hundred-thousandth or less: five clippings in a row, of one place, that leave less than a
     ten-thousandth of what there was turn a loss into next to nothing. A greater limit is a choice, and a tiny one of
-    gradients that are as small, or of a single one that exploded, does no harm.
+    gradients that are as small, or of a single one that exploded, does no harm;
+    nor does any before an optimizer that takes only the signs of gradients, or their direction.
     A limit of zero or below it is told by `clipping-limit-positive`.
     """
 
     name = "clipping-leaves-something"
-    needs = frozenset({"clip_grad_norm", "scalar"})
+    needs = frozenset({"clip_grad_norm", "scalar", "step"})
     wakes = frozenset({"clip_grad_norm"})
     repeats = _ROW
     looks = frozenset({"clip_grad_norm"})
@@ -43,9 +46,10 @@ class ClippingLeavesSomething(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         norms = [one for one in window.numbers if one.name == "grad_norm" and one.value is not None]
+        of_signs = any(word in step.object.lower() for step in window.named("step") for word in _OF_SIGNS)
         for call in window.named("clip_grad_norm"):
             limit, place = (call.args or {}).get("max_norm"), call.place or ""
-            if not _is_tiny(limit) or call.error:
+            if not _is_tiny(limit) or call.error or of_signs:
                 yield Example((), True, {})
                 continue
             norm = next((one.value for one in norms if one.q > call.q), None)
@@ -71,6 +75,7 @@ class ClippingLeavesSomething(Relation):
         yield _run(1.0, [1e6] * 8)
         yield _run(1e-6, [1e-5] * 8)
         yield _run(1e-6, [*[2.0] * 4, 1e-3, *[2.0] * 4])
+        yield _run(1e-6, [2.0] * 8, "Rprop")
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -81,8 +86,8 @@ def _is_tiny(limit: float | None) -> bool:
     return limit is not None and 0 < limit <= _TINY
 
 
-def _run(limit: float, norms: list[float]) -> list[Window]:
+def _run(limit: float, norms: list[float], optimizer: str = "SGD") -> list[Window]:
     mini = Mini({"model.weight": {}})
     clip = ("clip_grad_norm", {"args": {"max_norm": limit, "norm_type": 2.0}, "place": "train.py:9"})
     told = (("scalar", "grad_norm", "train.py:9", norm) for norm in norms)
-    return [mini.window("backward", clip, one, "step optimizer0:SGD") for one in told]
+    return [mini.window("backward", clip, one, f"step optimizer0:{optimizer}") for one in told]
