@@ -58,3 +58,26 @@ def test_numbers_that_are_none_are_no_better_for_it(tmp_path: Path) -> None:
 
 def test_the_nought_of_a_first_program_says_nothing_of_the_next(tmp_path: Path) -> None:
     assert told(tmp_path, STEPS + "exit code: 0\n" + STEPS + CAUGHT).category == "usercode"
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ERROR - training failed: RuntimeError: shapes (3,4) and (5,) do not fit\nwrote scores.json\n",
+        "ERROR - RuntimeError: shapes (3,4) and (5,) do not fit\n",
+        "ERROR - torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\nwrote scores.json\n",
+        "run.sh: line 5: 1234 Killed                  python train.py\ncopied the logs\n",
+        "Error executing job with overrides: ['lr=1']\n" + UNCAUGHT.replace("<module>", "run") + "copied the logs\n",
+    ],
+    ids=["gives-up", "last-word", "memory", "killed", "hydra"],
+)
+def test_a_script_that_caught_what_ended_it_ends_with_nought_as_well(tmp_path: Path, said: str, end: str) -> None:
+    assert told(tmp_path, STEPS + said + end.format(code=0) + "\n").category not in ("none", "cannot-tell")
+
+
+@pytest.mark.parametrize(
+    "said", ["train.py: error: unrecognized arguments: --foo\n", "run.sh: line 3: torchrun: command not found\n"]
+)
+def test_a_program_that_never_trained_did_not_end_well(tmp_path: Path, said: str) -> None:
+    assert told(tmp_path, said + "copied the logs\nexit code: 0\n").category not in ("none", "cannot-tell")

@@ -125,3 +125,16 @@ def test_what_a_logger_only_tells_by_the_way_is_no_failure_of_a_program_that_goe
     behind = "".join(f"setting {at} read\n" for at in range(60))
     assert (told(tmp_path, line + behind).category == "none") == (level == "INFO")
     assert told(tmp_path, behind + line).category not in ("none", "cannot-tell")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ValueError: Expected input batch_size (32) to match target batch_size (16).",
+        "No space left on device, giving up",
+    ],
+)
+def test_what_a_logger_tells_as_information_may_be_what_a_program_ended_with(tmp_path: Path, said: str) -> None:
+    behind = "".join(f"[INFO] removed temporary file {at}\n" for at in range(30))
+    steps = "".join(f"step {step} loss {3 - step / 20:.3f}\n" for step in range(20))
+    assert told(tmp_path, f"{steps}[INFO] {said}\n{behind}").category not in ("none", "cannot-tell")

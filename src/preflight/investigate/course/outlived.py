@@ -24,6 +24,15 @@ _INFORMED = re.compile(
     r"|^\W{0,3}(?:INFO|DEBUG)\s|^\W{0,3}\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\dZ]* (?:INFO|DEBUG)\s"
 )
 """How loggers print what is no more than a word to who reads along: a program that takes it for an error says so."""
+_GIVES_UP = re.compile(
+    r"\b(?:abort(?:s|ed|ing)?|giv(?:es?|ing) up|gave up|exiting|quitting|shutting down|fatal|crash(?:ed|es)?)\b"
+    r"|\b(?:train(?:ing|er)?|run|job|experiment|script|main)\b(?: \w+)? (?:failed|stopped|died|ended|interrupted)\b"
+    r"|\bstopping (?:the )?(?:training|run|job|experiment)\b",
+    re.IGNORECASE,
+)
+"""How a program says that it ends for what went wrong; what it does behind that is only to clear up."""
+_NAMES_AN_EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception)\b\s*:")
+"""How an exception is printed that a script caught as a whole; whether it went on behind it, words of a logger do not tell."""
 _OF_A_TREND = ("numerical", "preemption", "other", "none")
 """What a run that went wrong for long may end in as well."""
 _DONE_WITHOUT = ("environment", "checkpoint", "data", "usercode", "compile", "none")
@@ -56,6 +65,11 @@ _AGAIN_AND_AGAIN = 5
 """So often it did where nothing else shows that it goes on behind the last one, too."""
 _MANY = 40
 """Of fewer lines somebody chose each."""
+
+
+def gives_up(text: str) -> bool:
+    """Return whether a program says in a line that it ends."""
+    return _GIVES_UP.search(text) is not None
 
 
 def without_warnings(failing: list[Event], recovered: Sequence[Event]) -> list[Event]:
@@ -105,9 +119,16 @@ def only_said(event: Event) -> bool:
 def _may_be_passed(event: Event) -> bool:
     """Return whether a line only warns or less, and of what a program can do without."""
     text = event.hit.text
-    if (event.raised is not None and event.raised.frames) or not (_WARNED.search(text) or _INFORMED.search(text)):
+    if event.raised is not None and event.raised.frames:
+        return False
+    if _WARNED.search(text) is None and (_INFORMED.search(text) is None or _ends_in(text)):
         return False
     return event.category in _DONE_WITHOUT or _WITHOUT_CARDS.search(text) is not None
+
+
+def _ends_in(text: str) -> bool:
+    """Return whether a line that is told as information may be the one that a program ends with."""
+    return gives_up(text) or _NAMES_AN_EXCEPTION.search(text) is not None
 
 
 def without_ignored(case: Case, failing: list[Event], *, ended: bool) -> list[Event]:
