@@ -64,3 +64,9 @@ def test_an_alarm_says_what_departs_from_what_was_learnt() -> None:
     assert way == (
         "What net.fc gives for the loss number 2 is used in another way than it was learnt: the loss takes Sum instead of Mean"
     )
+
+
+@pytest.mark.parametrize("name", ["layers-alike", "losses-end-alike", "operations-alike"])
+def test_no_headline_is_made_of_parts_that_are_the_same(name: str) -> None:
+    value = ["net.a (Linear)"] if name == "layers-alike" else "Mean<Pow"
+    assert relations()[name].departure({"which": 0, "at": "net.a.weight", "value": value}, value) == ""

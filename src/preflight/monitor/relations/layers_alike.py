@@ -77,6 +77,8 @@ class LayersAlike(Relation):
     @classmethod
     def departure(cls, subject: Mapping[str, Any], value: Any) -> str:
         gone, new = departed(values_of(subject), value)
+        if not gone and not new:
+            return ""  # they differ in the order, or in how often
         said = [f"without {listed(gone)}" if gone else "", f"also through {listed(new)}" if new else ""]
         return f"{subject.get('called')} is trained {' and '.join(filter(None, said))}, other than in the runs this was learnt from"
 

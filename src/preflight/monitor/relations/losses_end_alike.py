@@ -93,6 +93,8 @@ class LossesEndAlike(Relation):
     @classmethod
     def departure(cls, subject: Mapping[str, Any], value: Any) -> str:
         gone, new = departed(map(_OPERATION.findall, values_of(subject)), _OPERATION.findall(value))
+        if not gone and not new:
+            return ""  # they differ in the order, or in how often
         said = [f"without {listed(gone)}" if gone else "", f"with {listed(new)}" if new else ""]
         return f"{_which(subject)} is computed {' and '.join(filter(None, said))}, other than in the runs this was learnt from"
 

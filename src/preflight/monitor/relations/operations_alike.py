@@ -72,7 +72,7 @@ class OperationsAlike(Relation):
     @classmethod
     def departure(cls, subject: Mapping[str, Any], value: Any) -> str:
         said = departure(map(_edges, values_of(subject)), _edges(value))
-        return f"{_what(subject)} is used in another way than it was learnt: {said}"
+        return f"{_what(subject)} is used in another way than it was learnt: {said}" if said else ""
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
