@@ -24,8 +24,8 @@ AS = {
 NAME = r"(?=[\w.-]*\d)[A-Za-z](?:[\w.-]*\w)?"
 """The name of a machine; one without a digit is not learnt, as any word may stand there."""
 _DIGITS = re.compile(r"\d+")
-_OWN_MARK = re.compile(r"^[<({@#|]|[@#]")
-"""What makes a label known by itself; a bracket or a plain number at the beginning of a line may be anything."""
+_OWN_MARK = re.compile(r"^<|\w[@#]")
+"""What makes a label known by itself; another bracket, or a plain number, at the beginning of a line may be anything."""
 _TOTAL = re.compile(r"(?:/| of )\d+")
 
 
