@@ -228,3 +228,16 @@ def test_folders_of_the_second_node_alone_are_of_its_ranks(tmp_path: Path) -> No
     lost = "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?"
     incident = judged(tmp_path, {"node1/console.log": told, "node0/console.log": raised(909, lost)})
     assert incident.culprit.ranks == (2, 3)
+
+
+def test_the_first_key_accuses_nobody_where_a_node_failed_by_itself(tmp_path: Path) -> None:
+    missing = ["Traceback (most recent call last):", '  File "/workspace/pretrain.py", line 4, in <module>',
+               "    import apex_kernels", "ModuleNotFoundError: No module named 'apex_kernels'"]  # fmt: skip
+    waited = ["starting, 4 processes, backend gloo", *raised(31, "torch.distributed.DistStoreError: wait timeout after 20000ms, "
+              "keys: /default_pg/0//cpu//0/0")]  # fmt: skip
+    told = [f"dgx-b7: {line}" for line in missing] + [f"dgx-b6: {line}" for line in waited]
+    alone = judged(tmp_path, {"pdsh.log": told}).culprit
+    assert (alone.ranks, alone.nodes) == ((), ("dgx-b7",))
+    (tmp_path / "pdsh.log").unlink()
+    by_rank = [f"[rank{rank}]: {line}" for rank in (1, 2, 3) for line in waited]
+    assert judged(tmp_path, {"run.log": by_rank}).culprit.ranks == (0,)

@@ -11,14 +11,15 @@ from preflight.investigate.culprit.vote import STORE_WAITS, Scene, Vote
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for a rank by the share of the accusers that name it, each of them counted once."""
     accusers: dict[int, dict[int | None, Event]] = {}
-    kept = _store_waits(scene)
+    kept = _store_waits(scene) or _failed_by_itself(scene)
     counting = _counting_too_many(scene)
     answering = _answering(scene)
     for event in scene.failing:
         for rank in _handed_on(event, answering):
             if event.rank in counting:
                 continue
-            # Who keeps the store and waits in it for those who do not come has not published its own address yet.
+            # Who keeps the store and waits in it for those who do not come has not published its own address yet; where
+            # somebody else ended by a fault of its own, others look for the address of rank 0 as the first of all.
             if rank != event.rank and not (kept and rank == 0 and event.id == "network.store-timeout"):
                 accusers.setdefault(rank, {}).setdefault(event.rank, event)
     yield from _store(scene)
@@ -76,6 +77,15 @@ def _counting_too_many(scene: Scene) -> dict[int, Event]:
 def _store_waits(scene: Scene) -> bool:
     """Return whether the store tells that it waited for ranks that did not come."""
     return any(event.id == STORE_WAITS for event in scene.failing)
+
+
+def _failed_by_itself(scene: Scene) -> bool:
+    """Return whether a rank or a node other than rank 0 names a cause of its own, which no waiting for others is."""
+    return any(
+        event.role == "root" and event.specific and not event.accused and event.category != "network"
+        and event.rank != 0 and (event.rank is not None or event.node is not None)
+        for event in scene.failing
+    )  # fmt: skip
 
 
 def _not_joined(scene: Scene) -> Iterator[Vote]:
