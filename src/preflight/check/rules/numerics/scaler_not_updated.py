@@ -29,7 +29,7 @@ from preflight.check.queries.updates import Update, accumulation, guards, happen
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
 from preflight.source.training import same
-from preflight.source.values import Obj, options_of, settle
+from preflight.source.values import Func, Obj, options_of, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -155,7 +155,42 @@ for x, y in data:
     scaler.scale(nn.functional.cross_entropy(model(x), y)).backward()
     scaler.step(optimizer)
 """,
+    """
+import torch
+from elsewhere import Loop
+class Training(Loop):
+    def __init__(self, network, optimizer):
+        super().__init__()
+        self.network, self.optimizer, self.scaler = network, optimizer, torch.amp.GradScaler("cuda")
+    def epoch(self, loader):
+        for x in loader:
+            self.optimizer.zero_grad()
+            self.scaler.scale(self.network(x).mean()).backward()
+            self.scaler.step(self.optimizer)
+            self.finish_step()
+""",
+    """
+import torch
+network = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+def first_batch(loader):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        optimizer.zero_grad()
+        scaler.scale(network(x).mean()).backward()
+        scaler.step(optimizer)
+        break
+def each_scale(scales, x):
+    for scale in scales:
+        scaler = torch.amp.GradScaler("cuda", init_scale=scale)
+        optimizer.zero_grad()
+        scaler.scale(network(x).mean()).backward()
+        scaler.step(optimizer)
+""",
 )
+
+_NO_SCALERS = ("torch.", "builtins.", "abc.", "typing.")
+"""Where classes come from that never update a scaler of their heirs."""
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -165,7 +200,7 @@ def check(context: Context) -> Iterator[Finding]:
             scaler = next((o for o in options_of(step.receiver) if isinstance(o, Obj) and o.name in SCALERS), None)
             if scaler is None or enabled(scaler) is False:
                 continue
-            if not context.trace.on(scaler, "update") and not _given_away(context, scaler):
+            if _never_updated(context, step, scaler):
                 yield _not_updated(context, step)
             else:
                 yield from _twice(context, update, step, scaler)
@@ -181,9 +216,30 @@ def _of_unknown(context: Context) -> Iterator[Finding]:
             if not isinstance(scaler, Obj) or scaler.name not in SCALERS or stepped(context.reading, step) is not None:
                 continue
             if enabled(scaler) is not False and not context.trace.on(scaler, "update"):
-                if not _given_away(context, scaler):
+                if _never_updated(context, step, scaler):
                     yield _not_updated(context, step)
                 break
+
+
+def _never_updated(context: Context, step: Event, scaler: Obj) -> bool:
+    """Whether the same scaler steps again, and nothing that was seen or is out of sight updates it in between."""
+    if context.trace.on(scaler, "update") or _given_away(context, scaler) or _within_reach_of_others(step):
+        return False
+    loops, made = step.context.loops(), context.reading.event_of(scaler)
+    if not loops or (made is not None and made.context.within(loops[0])):
+        return False  # a new scaler for each pass steps once
+    body = getattr(loops[0].node, "body", [])
+    return len(loops) > 1 or not body or not isinstance(body[-1], ast.Break | ast.Return)
+
+
+def _within_reach_of_others(step: Event) -> bool:
+    """Whether the scaler is an attribute in a class whose bases are out of sight: their methods may update it."""
+    func = step.node.func if isinstance(step.node, ast.Call) else None
+    if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Attribute):
+        return False
+    functions = (f.value for f in step.context.frames() if f.kind == "call" and isinstance(f.value, Func))
+    bases = (base for function in functions if function.owner is not None for base in function.owner.external_bases())
+    return any(not base.startswith(_NO_SCALERS) for base in bases)
 
 
 def _given_away(context: Context, scaler: Obj) -> bool:
