@@ -7,9 +7,25 @@ from dataclasses import dataclass
 
 from preflight.check.context import Context
 from preflight.check.queries.updates import guards, managed
-from preflight.source.trace import Event
+from preflight.source.trace import Event, provenance
 from preflight.source.training import TrainingLoop
-from preflight.source.values import Unknown, settle
+from preflight.source.values import Obj, Unknown, settle
+
+
+def computed_before(loop: TrainingLoop, event: Event) -> bool:
+    """Whether all of the loss that a pass computes was seen to be computed before an event of that pass."""
+    numbers = [e.number for e in loop.events if e.result is not None and id(e.result) in loop.behind_losses]
+    return bool(numbers) and max(numbers) < event.number
+
+
+def belongs_to_loss(loop: TrainingLoop, clip: Event) -> bool:
+    """Whether the gradients that are clipped are those of a module that is seen to compute the loss."""
+    value = clip.argument(0, "parameters")
+    parameters = settle(value) if value is not None else None
+    if not isinstance(parameters, Obj) or parameters.name != ".parameters" or parameters.receiver is None:
+        return False
+    holder = settle(parameters.receiver)
+    return any(settle(part) is holder for loss in loop.losses() for part in provenance(loss))
 
 
 @dataclass(frozen=True)
@@ -43,8 +59,10 @@ def given_updates(context: Context) -> Iterator[GivenUpdate]:
             continue
         backward, step = loop.backwards[0], loop.steps[0]
         optimizer = settle(step.receiver) if step.receiver is not None else None
-        if not isinstance(optimizer, Unknown) or context.roles.of(optimizer) != "optimizer" or step.args:
+        if not isinstance(optimizer, Unknown) or context.roles.of(optimizer) != "optimizer" or step.args or step.kwargs:
             continue
+        if any(e.name == "torch.autograd.grad" for e in loop.events):
+            continue  # gradients that are set by hand may be what is clipped or stepped on
         events = (backward, step, *loop.zeros, *loop.clips)
         if any(settle(z.receiver) is not optimizer for z in loop.zeros if z.receiver is not None):
             continue

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.given_optimizers import given_updates
+from preflight.check.queries.given_optimizers import belongs_to_loss, given_updates
 from preflight.check.queries.updates import accumulation, guards, happens_with, updates
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
@@ -47,6 +47,19 @@ def one_epoch(model, loader, criterion, optimizer):
         clip_grad_norm_(model.parameters(), 1.0)
         loss.backward()
         optimizer.step()
+""",
+    """
+from torch.nn.utils import clip_grad_norm_
+class Training:
+    def __init__(self, model, optimizer, loader):
+        self.model, self.optimizer, self.loader = model, optimizer, loader
+    def epoch(self):
+        for x, y in self.loader:
+            loss = self.model(x, labels=y).loss
+            self.optimizer.zero_grad()
+            clip_grad_norm_(self.model.parameters(), 1.0)
+            loss.backward()
+            self.optimizer.step()
 """,
     """
 import torch
@@ -105,6 +118,29 @@ def one_epoch(model, loader, criterion, optimizer, every):
 """,
     """
 import torch
+from torch.nn.utils import clip_grad_norm_
+def by_hand(actor, critic, loader, criterion, optimizer, rate):
+    for x, y, worth in loader:
+        parameters = list(critic.parameters())
+        for p, g in zip(parameters, torch.autograd.grad((critic(x) - worth).pow(2).mean(), parameters)):
+            p.grad = g
+        clip_grad_norm_(critic.parameters(), 1.0)
+        with torch.no_grad():
+            for p in parameters:
+                p -= rate * p.grad
+        optimizer.zero_grad()
+        criterion(actor(x), y).backward()
+        optimizer.step()
+def of_another(model, table, loader, criterion, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        clip_grad_norm_(table.parameters(), 1.0)
+        table.apply_sparse()
+        criterion(model(x), y).backward()
+        optimizer.step()
+""",
+    """
+import torch
 from torch import nn
 model = nn.Linear(10, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -149,7 +185,7 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         yield _finding(context, early, first, update.steps[0], update.name())
     for given in given_updates(context):
-        early = [c for c in given.clips if c.number < given.backward.number]
+        early = [c for c in given.clips if c.number < given.backward.number and belongs_to_loss(given.loop, c)]
         if early and len(early) == len(given.clips) and given.backward.number < given.step.number:
             yield _finding(context, early, given.backward, given.step, "optimizer")
 

@@ -22,9 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.given_optimizers import given_updates
+from preflight.check.queries.given_optimizers import computed_before, given_updates
 from preflight.check.queries.updates import accumulation, guards, managed, updates
 from preflight.check.rule import Rule
+from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event
 from preflight.source.values import plain
 from preflight.vocabulary.finding import Finding
@@ -125,6 +126,35 @@ def other_epoch(model, loader, criterion, optimizer):
         optimizer.zero_grad()
         criterion(model(x), y).backward()
         optimizer.step()
+def epoch_with_closures(model, loader, criterion, optimizer):
+    for x, y in loader:
+        def closure():
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            return loss
+        optimizer.step(closure=closure)
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def epoch(batches):
+    model(next(batches)).pow(2).mean().backward()
+    for x in batches:
+        optimizer.step()
+        optimizer.zero_grad()
+        model(x).pow(2).mean().backward()
+    optimizer.step()
+def given_epoch(model, batches, criterion, optimizer):
+    x, y = next(batches)
+    criterion(model(x), y).backward()
+    for x, y in batches:
+        optimizer.step()
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+    optimizer.step()
 """,
     """
 import torch
@@ -182,14 +212,26 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         if guards(last, frame) or guards(first, frame) or not update.zeros or last.context.loops()[:1] != [frame]:
             continue
+        if _late(update.zeros, last, first) and _begun(context, frame, last):
+            continue
         yield _finding(context, update.zeros, last, first, update.name())
     for given in given_updates(context):
-        if given.step.number < given.backward.number:
+        if given.step.number < given.backward.number and computed_before(given.loop, given.step):
             yield _finding(context, list(given.zeros), given.step, given.backward, "optimizer")
 
 
+def _late(zeros: list[Event], step: Event, backward: Event) -> bool:
+    """Whether the step uses gradients of the pass before: they are cleared between it and the next ones."""
+    return any(step.number < zero.number < backward.number for zero in zeros)
+
+
+def _begun(context: Context, frame: Frame, step: Event) -> bool:
+    """Whether gradients were computed straight before the loop: its passes step on what the one before left."""
+    return any(e.number < step.number and frame.within(e.context) for e in context.trace.calls(".backward"))
+
+
 def _finding(context: Context, zeros: list[Event], step: Event, backward: Event, name: str) -> Finding:
-    late = any(step.number < z.number < backward.number for z in zeros)
+    late = _late(zeros, step, backward)
     text = (
         "the optimizer steps before backward(): each update uses the gradients of the batch before"
         if late
