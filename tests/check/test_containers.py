@@ -24,7 +24,7 @@ def test_attributes_of_a_class_with_their_methods() -> None:
     scope = containers_of(node.body, attributes=True)
     assert [where for _value, where in scope.made["self.rows"]] == [()]
     assert sorted(scope.emptied) == ["self.other", "self.rows"]
-    assert [(store, row) for store, row, _call, _place in scope.kept] == [("self.kept", "self.rows")]
+    assert [(put.store, put.row) for put in scope.kept] == [("self.kept", "self.rows")]
     assert scope.filled["self.rows"] == [(node.body[1],)]
 
 
@@ -32,7 +32,7 @@ def test_names_of_a_script_with_their_loops() -> None:
     tree = ast.parse("rows = []\nfor x in y:\n    rows[:] = []\n    kept.append(rows)\ndef f():\n    rows.clear()\n")
     scope = containers_of(tree.body, attributes=False)
     assert scope.emptied["rows"] == [(tree.body[1],)]  # what a function does is its own scope
-    assert [(store, row) for store, row, _call, _place in scope.kept] == [("kept", "rows")]
+    assert [(put.store, put.row) for put in scope.kept] == [("kept", "rows")]
 
 
 def test_what_is_handled_elsewhere() -> None:

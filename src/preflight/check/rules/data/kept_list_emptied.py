@@ -24,7 +24,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.containers import Containers, Places, containers_of, handled_elsewhere, last_word
+from preflight.check.queries.containers import Containers, Places, Put, containers_of, handled_elsewhere, last_word
 from preflight.check.rule import Rule
 from preflight.source.script import Script
 from preflight.vocabulary.finding import Finding
@@ -80,6 +80,29 @@ def collect(env, rounds):
             rows.append(transition)
         memory.append(rows)
         del rows[:]
+""",
+    """
+class Memory:
+    def __init__(self):
+        self.rows, self.kept = [], []
+    def add(self, row):
+        self.rows.append(row)
+    def end(self):
+        self.kept.append(self.rows)
+        self.rows.clear()
+""",
+    """
+import random
+def play(env, rounds):
+    rows, kept = [], []
+    for _ in range(rounds):
+        while True:
+            rows.clear()
+            rows.extend(env.roll())
+            if rows[-1].won:
+                kept.append(rows)
+                break
+    return random.choice(kept)
 """,
 )
 
@@ -156,6 +179,91 @@ for row in source:
     train(stored)
     rows.clear()
 """,
+    """
+def collect(env, number):
+    stored = []
+    for _ in range(number):
+        rows = []
+        while True:
+            rows.clear()
+            rows.extend(env.roll())
+            if rows[-1].won:
+                stored.append(rows)
+                break
+    return stored
+""",
+    """
+def last_outputs(model, loader, epochs):
+    kept, rows = [], []
+    for epoch in range(epochs):
+        rows.clear()
+        for x in loader:
+            rows.append(model(x))
+        if epoch == epochs - 1:
+            kept.append(rows)
+    return kept
+""",
+    """
+def write(pending, file):
+    for rows in pending:
+        file.writelines(rows)
+    pending.clear()
+def run(source, file):
+    rows, batches = [], []
+    for row in source:
+        rows.append(row)
+        if len(rows) == 8:
+            batches.append(rows)
+            write(batches, file)
+            rows.clear()
+""",
+    """
+import heapq
+from elsewhere import flush
+def run(source):
+    rows, batches, heap, views = [], [], [], []
+    for chunk in source:
+        rows.extend(chunk)
+        batches.append(rows)
+        flush(batches)
+        heap.append(rows)
+        heapq.heappop(heap)
+        if not views:
+            views.append(rows)
+        rows.clear()
+""",
+    """
+from collections import deque
+def latest(source):
+    rows, shown = [], deque(maxlen=1)
+    for chunk in source:
+        rows.clear()
+        rows.extend(chunk)
+        shown.append(rows)
+        yield shown[0]
+""",
+    """
+class Board:
+    def __init__(self):
+        self.curve, self.curves = [], []
+    def begin(self, first):
+        if first:
+            self.curves.append(self.curve)
+        self.curve.clear()
+    def point(self, value):
+        self.curve.append(value)
+""",
+    """
+rows, batches = [], []
+def start_anew():
+    global batches
+    batches = []
+for row in source:
+    rows.append(row)
+    batches.append(rows)
+    start_anew()
+    rows.clear()
+""",
 )
 
 _EMPTY = ("list", "deque", "collections.deque", "dict", "set", "defaultdict", "collections.defaultdict")
@@ -173,13 +281,37 @@ def check(context: Context) -> Iterator[Finding]:
             for node in ast.walk(script.tree)
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         ]
-        taken, replaced = handled_elsewhere(script.tree)
-        for scope in scopes:
-            for store, row, call, place in scope.kept:
-                outer = scope if store in scope.made else top
-                loose = last_word(store) in taken | replaced or store in outer.emptied or last_word(row) in replaced
-                if not loose and _own(scope, row, place) and _own(outer, store, place) and _emptied(scope, row, place):
-                    yield _finding(context, (script, call), store, row)
+        found = [(scope, put, _rounds(put)) for scope in scopes for put in scope.kept]
+        found = [row for row in found if _own(row[0], row[1].row, row[2]) and _emptied(*row)]
+        taken, replaced = handled_elsewhere(script.tree) if found else (set(), set())
+        for scope, put, rounds in found:
+            outer = scope if put.store in scope.made else top
+            loose = last_word(put.store) in taken | replaced or put.store in outer.emptied
+            if not loose and last_word(put.row) not in replaced and _own(outer, put.store, rounds):
+                yield _finding(context, (script, put.call), put.store, put.row)
+
+
+def _rounds(put: Put) -> Places:
+    """The rounds in which something is put away again and again; none where what the store holds is asked before.
+
+    The innermost loop is none of them where it is left behind the call, or where the call belongs to one pass of it.
+    """
+    if any(ast.unparse(part) == put.store for test in put.tests for part in ast.walk(test)):
+        return ()
+    last = put.behind[-1] if put.behind else None
+    if put.row.startswith("self.") or isinstance(last, ast.Return | ast.Raise):
+        return put.place if put.row.startswith("self.") else ()
+    loop = put.place[-1] if put.place else None
+    passes = (
+        {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)} if isinstance(loop, ast.For) else ()
+    )
+    one = any(
+        isinstance(test, ast.Compare)
+        and isinstance(test.ops[0], ast.Eq)
+        and any(isinstance(part, ast.Name) and part.id in passes for part in ast.walk(test))
+        for test in put.tests
+    )
+    return put.place[:-1] if one or isinstance(last, ast.Break) else put.place
 
 
 def _own(scope: Containers, name: str, place: Places) -> bool:
@@ -190,21 +322,24 @@ def _own(scope: Containers, name: str, place: Places) -> bool:
     return bool(made) and all(_is_empty(value) and not (place and place[-1] in where) for value, where in made)
 
 
-def _emptied(scope: Containers, row: str, place: Places) -> bool:
+def _emptied(scope: Containers, put: Put, rounds: Places) -> bool:
     """Whether the list is emptied in the rounds in which it is put away.
 
-    An attribute may be emptied in any method, where the one that puts it away fills or empties it too: what is put away
-    once, when an object is set up, is a register of its lists.
+    An attribute may be emptied in any method, where the one that puts it away fills it too, or empties it right behind:
+    what is put away once, when an object is set up, is a register of its lists.
     """
-    if row.startswith("self."):
-        used = scope.emptied.get(row, []) + scope.filled.get(row, [])
-        return row in scope.emptied and bool(place) and any(place[-1] in where for where in used)
-    return bool(place) and any(place[-1] in where for where in scope.emptied.get(row, []))
+    if not rounds or put.row not in scope.emptied:
+        return False
+    if put.row.startswith("self."):
+        filled = any(rounds[-1] in where for where in scope.filled.get(put.row, []))
+        return filled or put.row in containers_of(list(put.behind), attributes=True).emptied
+    return any(rounds[-1] in where for where in scope.emptied[put.row])
 
 
 def _is_empty(value: ast.expr | None) -> bool:
     if isinstance(value, ast.Call):
-        return ast.unparse(value.func) in _EMPTY
+        short = any(word.arg == "maxlen" and ast.unparse(word.value) == "1" for word in value.keywords)
+        return ast.unparse(value.func) in _EMPTY and not short  # of a store for one entry nothing is lost
     return isinstance(value, ast.List | ast.Dict | ast.Set)
 
 
