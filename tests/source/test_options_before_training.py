@@ -8,6 +8,7 @@ import pytest
 
 from preflight.source.reading import Reading, read
 from preflight.source.script import parse
+from preflight.source.values import Known, Unknown, settle
 
 HEAD = """
     import argparse
@@ -108,3 +109,62 @@ def test_a_command_line_that_is_given_is_taken_as_it_is() -> None:
     )
     assert all(loop.frame.shadow for loop in reading.loops)
     assert reading.project.notes == []
+
+
+def held(reading: Reading) -> object:
+    """What the call of breakpoint is given: a value, or ``unknown``."""
+    (shown,) = [settle(e.args[0]) for e in reading.trace.calls("builtins.breakpoint")]
+    if isinstance(shown, Unknown):
+        return "unknown"
+    assert isinstance(shown, Known)
+    return shown.value
+
+
+@pytest.mark.parametrize(
+    ("asked", "test", "worth"),
+    [
+        ("args.train", "args.train", True),
+        ("not args.train", "args.train", False),
+        ("args.train", "not args.train == False", True),
+        ("args.mode", 'args.mode == "train"', "unknown"),
+        ("args.mode", 'args.mode != "test"', "unknown"),
+        ("args.tune", "args.train or args.tune", "unknown"),
+        ("args.tune", "args.train", False),
+        ("vars(args)['mode']", 'args.mode == "train"', "unknown"),
+        ("os.environ.get('TRAIN', '')", "os.environ.get('TRAIN', '') == '1'", "unknown"),
+    ],
+)
+def test_other_places_that_ask_the_option_hold_what_trains(asked: str, test: str, worth: object) -> None:
+    reading = follow(f"""
+        import os
+        breakpoint({asked})
+        if {test}:
+            fit(3)
+    """)
+    assert reading.loops
+    assert not reading.loops[0].frame.shadow
+    assert held(reading) == worth
+
+
+def test_what_another_test_of_the_option_sets_up_is_not_what_trains() -> None:
+    reading = follow("""
+        if not args.train:
+            breakpoint()
+        if args.train:
+            fit(3)
+    """)
+    (shown,) = reading.trace.calls("builtins.breakpoint")
+    assert shown.context.shadow
+
+
+def test_a_training_that_no_few_options_lead_to_is_left_beside_the_path() -> None:
+    nested = follow("""
+        import os
+        if args.train:
+            if args.tune:
+                if args.mode == "train":
+                    if os.environ.get("REALLY", ""):
+                        fit(3)
+    """)
+    assert all(loop.frame.shadow for loop in nested.loops)
+    assert nested.project.notes == []

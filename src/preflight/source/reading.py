@@ -9,11 +9,12 @@ from pathlib import Path
 from preflight.source.evaluate.library.torch import WRAPPERS, wrapped
 from preflight.source.evaluate.machine import MAX_STEPS, Machine
 from preflight.source.nodes import statements
+from preflight.source.options_given import options_before_training
 from preflight.source.project import Project
 from preflight.source.roles import Roles
 from preflight.source.script import Script
 from preflight.source.trace import Context, Event, Trace, provenance
-from preflight.source.training import TrainingLoop, find_loops, options_before_training
+from preflight.source.training import TrainingLoop, find_loops
 from preflight.source.values import Obj, Seq, Value, options_of, settle
 
 _WRAPPING = WRAPPERS
@@ -186,17 +187,19 @@ def read(
     project = Project(script, root)
     machine = Machine(project, arguments, environment, max_steps)
     machine.run_main()
-    reading = Reading(script, project, machine)
+    first = reading = Reading(script, project, machine)
     for _ in range(_NESTED if arguments is None else 0):
-        led = options_before_training(reading.trace, reading.loops)
-        if not led or any(o.context is None or not o.context.shadow for r in _TRAINERS for o in reading.made(r)):
+        given = options_before_training(reading.trace, reading.loops)
+        if given is None or any(o.context is None or not o.context.shadow for r in _TRAINERS for o in reading.made(r)):
             break
         again = Machine(Project(script, root), arguments, environment, max_steps)
-        again.led = machine.led | led
+        again.given = given if reading.machine.given is None else reading.machine.given.joined(given)
         again.run_main()
-        again.project.notes.insert(0, _LED + ", ".join(str(line) for _, line, _ in sorted(again.led)))
-        machine, reading = again, Reading(script, again.project, again)
-    return reading
+        again.project.notes.insert(0, _LED + ", ".join(str(line) for _, line, _ in sorted(again.given.sides)))
+        reading = Reading(script, again.project, again)
+        if any(not loop.frame.shadow for loop in reading.loops):
+            return reading
+    return first
 
 
 __all__ = ["Context", "Reading", "read"]

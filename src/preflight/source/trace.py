@@ -85,7 +85,11 @@ class Context:
         return self.taken is False
 
 
-def place_of(script: Script | None, node: ast.AST | None) -> tuple[str, int, int]:
+Place = tuple[str, int, int]
+"""A file, a line and a column: where a statement stands, the same each time its file is parsed."""
+
+
+def place_of(script: Script | None, node: ast.AST | None) -> Place:
     """Where a statement stands, the same each time its file is parsed."""
     path = str(script.path) if script is not None else ""
     return path, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)

@@ -6,7 +6,7 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from preflight.source.trace import Context, Event, name_of, place_of, provenance
+from preflight.source.trace import Context, Event, name_of, provenance
 from preflight.source.values import Func, Obj, Value, options_of, settle
 
 if TYPE_CHECKING:
@@ -143,18 +143,6 @@ def find_loops(trace: Trace, roles: Roles) -> list[TrainingLoop]:
         seen.add(id(frame.node))
         found.append(TrainingLoop(frame, trace, roles, events))
     return found
-
-
-def options_before_training(trace: Trace, loops: list[TrainingLoop]) -> set[tuple[str, int, int]]:
-    """The test that keeps all training from the path of the defaults, as ``if args.train:`` does; none where some is on it.
-
-    Whoever checks such a script trains it with that option, so it is followed there.
-    Of several trainings the first counts: the options of the others may exclude each other.
-    """
-    if not loops or trace.exhausted is not None or any(not loop.frame.shadow for loop in loops):
-        return set()
-    outer = [f for f in loops[0].frame.frames() if f.kind == "if" and f.shadow]
-    return {place_of(outer[-1].script, outer[-1].node)} if outer and isinstance(outer[-1].node, ast.If) else set()
 
 
 def _is_training(event: Event, trace: Trace) -> bool:

@@ -58,8 +58,8 @@ def run_if(m: Machine, node: ast.If) -> Signal:
     result, soft = decide(m, test)
     if result is not None and not soft:
         return run_block(m, node.body if result else node.orelse)
-    if result is not None and place_of(m.frame.module.script, node) in m.led:
-        result = not result
+    if m.given is not None:
+        result = m.given.sides.get(place_of(m.frame.module.script, node), result)
     return _both(m, node, test, result, lambda: run_block(m, node.body), lambda: run_block(m, node.orelse))
 
 

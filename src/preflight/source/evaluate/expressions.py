@@ -25,7 +25,10 @@ def evaluate(m: Machine, node: ast.expr) -> Value:
     if m.steps > m.max_steps:
         m.tick()
     handler = _EVALUATE.get(type(node))
-    return handler(m, node) if handler is not None else m.unknown("an expression of a form that is not followed", node)
+    if handler is None:
+        return m.unknown("an expression of a form that is not followed", node)
+    value = handler(m, node)
+    return value if m.given is None else m.given.worth(value)
 
 
 def _constant(m: Machine, node: ast.Constant) -> Value:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from preflight.source.evaluate.frame import Exhausted, Frame
 from preflight.source.evaluate.undoing import Undoing
@@ -28,6 +28,9 @@ from preflight.source.values import (
     Value,
     weighed,
 )
+
+if TYPE_CHECKING:
+    from preflight.source.options_given import Given
 
 MAX_STEPS = 400_000
 MAX_DEPTH = 40
@@ -69,7 +72,7 @@ class Machine(Undoing):
         self.numbers: dict[int, list[tuple[int, ...]]] = {}  # whole numbers that functions being followed were given
         self.serial = 0
         self.implied: Context | None = None
-        self.led: set[tuple[str, int, int]] = set()  # tests of options that are followed against their defaults
+        self.given: Given | None = None  # options that are followed against their defaults
         self.early = 0  # undecided branches so far that leave a pass of a loop early
         self.entered: set[int] = set()
         self.parsers: list[Obj] = []
