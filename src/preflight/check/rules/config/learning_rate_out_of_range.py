@@ -142,6 +142,19 @@ scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
 
 GOOD = (
     """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.0)
+args = parser.parse_args()
+model = torch.nn.Linear(4, 2)
+if args.lr > 0:
+    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+    for x, y in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+""",
+    """
 import torch
 from torch import nn
 model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))

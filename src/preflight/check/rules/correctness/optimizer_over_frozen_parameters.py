@@ -86,6 +86,21 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
 
 GOOD = (
     """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--mode", choices=["train", "test"], default="test")
+args = parser.parse_args()
+net = torch.nn.Linear(8, 2)
+if args.mode == "test":
+    net.requires_grad_(False)
+optimizer = torch.optim.Adam(net.parameters())
+if args.mode == "train":
+    for x, y in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(net(x), y).backward()
+        optimizer.step()
+""",
+    """
 import torch
 from torchvision.models import resnet18
 net = resnet18()

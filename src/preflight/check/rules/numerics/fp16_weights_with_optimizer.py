@@ -101,6 +101,22 @@ for batch in loader:
 
 GOOD = (
     """
+import argparse, torch
+from torch import nn
+parser = argparse.ArgumentParser()
+parser.add_argument("--train", action="store_true")
+args = parser.parse_args()
+model = nn.Linear(10, 2).cuda()
+if not args.train:
+    model = model.half()
+optimizer = torch.optim.AdamW(model.parameters())
+if args.train:
+    for x, y in data:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+""",
+    """
 import torch
 from torch import nn
 model, teacher = nn.Linear(10, 2).cuda(), nn.Linear(10, 2).cuda().half()
