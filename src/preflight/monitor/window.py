@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from math import isfinite
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -59,6 +58,11 @@ class State(_StateRow):
         if self._sound is None:
             self._sound = all(self.norm) and isfinite(sum(self.norm))  # type: ignore[arg-type]
         return self._sound
+
+    @property
+    def fingerprints(self) -> dict[int, int]:
+        """The fingerprints that were taken, by the number of the variable."""
+        return {one: bits for one, bits in zip(self.ids, self.bits or (), strict=False) if bits is not None}
 
 
 class Seen(NamedTuple):
@@ -411,7 +415,7 @@ class Window:
         return [call for call in self.calls if outer.q < call.q and call.e < outer.e and call.thread == outer.thread]
 
 
-def within(calls: Sequence[Call], outer: Call) -> Sequence[Call]:
+def within(calls: list[Call], outer: Call) -> list[Call]:
     """Those of calls in order that begin within another one, on whatever thread: there may be thousands of both."""
     low = bisect_right(calls, outer.q, key=ORDER)
     return calls[low : bisect_left(calls, outer.e, low, key=ORDER)]

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from preflight.check.queries.handed_lists import handed_over
+from preflight.check.queries.handed_lists import handed_over, last_word
 
 _TAKES = ("pop", "popleft", "popitem", "remove", "clear")
 _FILLS = ("append", "extend", "add", "update", "appendleft", "insert")
@@ -55,11 +55,6 @@ class _Around:
     place: Places = ()
     tests: tuple[ast.expr, ...] = ()
     behind: tuple[ast.stmt, ...] = ()
-
-
-def last_word(name: str) -> str:
-    """The attribute that a dotted name ends in, or the name itself."""
-    return name.rsplit(".", 1)[-1]
 
 
 def handled_elsewhere(tree: ast.Module) -> tuple[set[str], set[str]]:

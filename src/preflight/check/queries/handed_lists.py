@@ -19,6 +19,11 @@ _READERS = frozenset(sys.stdlib_module_names - {"heapq"}) | {
 """Packages whose functions read a list that they are given and leave it as it is."""
 
 
+def last_word(name: str) -> str:
+    """The attribute that a dotted name ends in, or the name itself."""
+    return name.rsplit(".", 1)[-1]
+
+
 def handed_over(tree: ast.Module, taken: set[str]) -> set[str]:
     """The last words of what is handed to a call that takes things out of it, or of which nothing is known.
 
@@ -39,7 +44,7 @@ def handed_over(tree: ast.Module, taken: set[str]) -> set[str]:
         if not isinstance(node, ast.Call):
             continue
         given = [*node.args, *(word.value for word in node.keywords)]
-        words = {ast.unparse(one).rsplit(".", 1)[-1] for one in given if isinstance(one, ast.Name | ast.Attribute)}
+        words = {last_word(ast.unparse(one)) for one in given if isinstance(one, ast.Name | ast.Attribute)}
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         if name in ("append", "extend") or not words:
             continue

@@ -55,7 +55,7 @@ def _goes_on_between(case: Case, event: Event, end: int) -> bool:
     file = event.hit.file
     steps = case.steps_in.get(file)
     told = max([event.hit.line, *(one.hit.line for one in case.raised if one.hit.file == file and one.hit.line < end)])
-    return bool(steps) and steps is not None and steps[0].line < event.hit.line and end - told > 1
+    return bool(steps and steps[0].line < event.hit.line) and end - told > 1
 
 
 def _of_a_program(ending: Ending) -> bool:
@@ -70,5 +70,5 @@ def _is_last(case: Case, failing: Sequence[Event], file: int | None, line: int |
     if file is None or line is None:
         return False
     steps = case.steps_in.get(file)
-    worked = bool(steps) and steps is not None and steps[-1].line > line
+    worked = bool(steps and steps[-1].line > line)
     return not worked and not any(event.hit.file == file and event.hit.line > line for event in failing)

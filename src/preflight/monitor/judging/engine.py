@@ -94,18 +94,18 @@ class _Force:
         self.judged += 1
         if example.value is UNSEEN:
             return None if example.holds else example
-        if kind.bounded:
-            told = kind.expected_of(invariant.subject, example.value)
-            if told is None:
-                return None
-            said = example.detail or kind.departure(invariant.subject, example.value)
-            return example._replace(expected=told, seen=kind.words(example.value), detail=said)
-        if self.allowed is None or frozen(example.value) in self.allowed:
-            return None
         subject = invariant.subject
-        expected = (
-            kind.words(subject["value"]) if "value" in subject else [kind.words(one) for one in subject["values"]]
-        )
+        expected: Any
+        if kind.bounded:
+            expected = kind.expected_of(subject, example.value)
+            if expected is None:
+                return None
+        elif self.allowed is None or frozen(example.value) in self.allowed:
+            return None
+        else:
+            expected = (
+                kind.words(subject["value"]) if "value" in subject else [kind.words(one) for one in subject["values"]]
+            )
         said = example.detail or kind.departure(subject, example.value)
         return example._replace(expected=expected, seen=kind.words(example.value), detail=said)
 

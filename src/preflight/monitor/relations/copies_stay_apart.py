@@ -12,7 +12,7 @@ from preflight.monitor.views.options import numbers_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
-from preflight.monitor.window import State, Window
+from preflight.monitor.window import Window
 
 _SAME = 3
 """Looks that must agree before it is said."""
@@ -55,7 +55,7 @@ class CopiesStayApart(Relation):
         now: dict[int, int] = {}
         for state in states:
             self._copies.see(state)
-            now.update(_bits(state))
+            now.update(state.fingerprints)
         found: dict[str, list[bool]] = {}
         for ident in now:
             for original in self._copies.originals(ident, window, True):
@@ -85,10 +85,6 @@ class CopiesStayApart(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(0)
-
-
-def _bits(state: State) -> dict[int, int]:
-    return {one: bits for one, bits in zip(state.ids, state.bits or (), strict=False) if bits is not None}
 
 
 def _run(behind: int) -> list[Window]:

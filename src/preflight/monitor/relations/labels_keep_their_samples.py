@@ -44,9 +44,8 @@ class LabelsKeepTheirSamples(Relation):
 
     def __init__(self) -> None:
         self._times = 0
-        self._alone: dict[
-            str, bool
-        ] = {}  # by place of a backward pass: whether a loss of torch's is all that it goes through
+        # By place of a backward pass: whether a loss of torch's is all that it goes through.
+        self._alone: dict[str, bool] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
         passes = window.named("backward")

@@ -9,7 +9,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.views.depth import layers_of
-from preflight.monitor.views.listed import departed, difference, listed
+from preflight.monitor.views.listed import departure, difference, listed
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.window import Call, Window, within
@@ -76,11 +76,8 @@ class LayersAlike(Relation):
 
     @classmethod
     def departure(cls, subject: Mapping[str, Any], value: Any) -> str:
-        gone, new = departed(values_of(subject), value)
-        if not gone and not new:
-            return ""  # they differ in the order, or in how often
-        said = [f"without {listed(gone)}" if gone else "", f"also through {listed(new)}" if new else ""]
-        return f"{subject.get('called')} is trained {' and '.join(filter(None, said))}, other than in the runs this was learnt from"
+        said = departure(values_of(subject), value, by="also through")
+        return f"{subject.get('called')} is trained {said}" if said else ""
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.scope import processes_of
-from preflight.monitor.views.listed import departed, listed
+from preflight.monitor.views.listed import departure
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.views.tails import without_scale
@@ -92,11 +92,8 @@ class LossesEndAlike(Relation):
 
     @classmethod
     def departure(cls, subject: Mapping[str, Any], value: Any) -> str:
-        gone, new = departed(map(_OPERATION.findall, values_of(subject)), _OPERATION.findall(value))
-        if not gone and not new:
-            return ""  # they differ in the order, or in how often
-        said = [f"without {listed(gone)}" if gone else "", f"with {listed(new)}" if new else ""]
-        return f"{_which(subject)} is computed {' and '.join(filter(None, said))}, other than in the runs this was learnt from"
+        said = departure(map(_OPERATION.findall, values_of(subject)), _OPERATION.findall(value))
+        return f"{_which(subject)} is computed {said}" if said else ""
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:

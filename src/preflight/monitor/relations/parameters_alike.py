@@ -11,7 +11,7 @@ from preflight.monitor.relation import Example, Premise, Relation
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import Step, steps_of
-from preflight.monitor.window import State, Variable, Window
+from preflight.monitor.window import Variable, Window
 
 _EARLY = 8
 """Looks from the first one on: later on, layers may be frozen, thawed or joined by a plan that a shorter run never saw."""
@@ -117,14 +117,14 @@ class ParametersAlike(Relation):
     def _movement(self, window: Window, steps: list[Step]) -> Iterator[Example]:
         for step in steps:
             if step.before is not None and step.before.bits:
-                yield from self._moved(window, step, _bits(step.before), step.done)
+                yield from self._moved(window, step, step.before.fingerprints, step.done)
             if step.after is not None and step.after.bits:
-                self._known.update((ident, (bits, step.done + 1)) for ident, bits in _bits(step.after).items())
+                self._known.update((ident, (bits, step.done + 1)) for ident, bits in step.after.fingerprints.items())
         for state in window.states:
             aside = (state.extra or {}).get("optimizer") == -1  # what no optimizer has, which is looked at beside
             if aside and state.what == "parameter" and state.moment == "before_step" and state.bits:
                 owned = {one.id for one in window.run.variables.values() if one.optimizer >= 0}
-                held = {one: bits for one, bits in _bits(state).items() if one not in owned}
+                held = {one: bits for one, bits in state.fingerprints.items() if one not in owned}
                 resting = self._resting(window, owned)
                 held = {one: bits for one, bits in held.items() if _within(window.run.name(one)) not in resting}
                 yield from self._moved(window, steps[-1], held, _NEVER_STEPPED)
@@ -188,10 +188,6 @@ def _role(one: Variable) -> str:
     if not one.trainable:
         return "is frozen"
     return "is trained by an optimizer" if one.optimizer >= 0 else "is in no optimizer"
-
-
-def _bits(state: State) -> dict[int, int]:
-    return {one: bits for one, bits in zip(state.ids, state.bits or (), strict=False) if bits is not None}
 
 
 def _gets(past: list[bool]) -> str:

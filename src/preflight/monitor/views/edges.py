@@ -25,10 +25,8 @@ def departure(known: Iterable[Iterable[str]], way: Iterable[str]) -> str:
     """
     gone, new = departed(known, way)
     said = _said(gone, new, False)
-    if any(
-        before == now for _, before, now in said
-    ):  # they differ in their settings, or in the order of what they take
-        said = _said(gone, new, True)
+    if any(before == now for _, before, now in said):
+        said = _said(gone, new, True)  # they differ in their settings, or in the order of what they take
     parts = [_words(*one) for one in said]
     # What is taken in another's place says more than what is only gone, or new.
     parts.sort(key=lambda one: "instead" not in one)

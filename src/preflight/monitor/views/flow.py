@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from preflight.monitor.window import Call, Window
+from preflight.monitor.window import Call, Window, within
 
 
 class _Known:
@@ -26,16 +25,15 @@ class _Known:
     def after(self, roots: list[Call], modules: list[Call], window: Window) -> _Known:
         """The same with the modules within forward passes that train."""
         known = _Known(self)
-        numbers = [call.q for call in modules]
-        within = [modules[bisect_right(numbers, one.q) : bisect_left(numbers, one.e)] for one in roots]
-        inside = within[0] if len(within) == 1 else sorted({call.q: call for one in within for call in one}.values())
+        parts = [within(modules, one) for one in roots]
+        inside = parts[0] if len(parts) == 1 else sorted({call.q: call for one in parts for call in one}.values())
         calls = [*roots, *inside]
         last = {call.object: call.q for call in calls}
         took = set(last)
         if not took <= self.called.keys():
             known.inner = self.inner.union(*(_outer(name) for name in took - self.called.keys()))
         known.called = {**self.called, **last}
-        if len(within) != 1 or calls[0].q <= self.latest:  # else they came one after the other, and after all before
+        if len(parts) != 1 or calls[0].q <= self.latest:  # else they came one after the other, and after all before
             known.called.update(_latest(calls, self.called))
         known.latest = max([self.latest, *(one[-1].q for one in (roots, inside) if one)])
         inputs = {seen.call: seen.requires_grad for seen in window.tensors if seen.position == "in0"}

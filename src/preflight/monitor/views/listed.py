@@ -25,6 +25,13 @@ def departed(known: Iterable[Iterable[str]], parts: Iterable[str]) -> tuple[list
     return sorted(nearest - seen), sorted(seen - nearest)
 
 
+def departure(known: Iterable[Iterable[str]], parts: Iterable[str], by: str = "with") -> str:
+    """The same as the end of a sentence, what is new behind a word for it; empty where only order or number differ."""
+    gone, new = departed(known, parts)
+    said = [f"without {listed(gone)}" if gone else "", f"{by} {listed(new)}" if new else ""]
+    return f"{' and '.join(filter(None, said))}, other than in the runs this was learnt from" if gone or new else ""
+
+
 def difference(known: Iterable[Iterable[str]], parts: Iterable[str]) -> str | None:
     """What there should be in place of some parts, told beside the nearest of what is known; None where that is there."""
     gone, new = departed(known, parts)

@@ -24,7 +24,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.containers import Containers, Places, Put, containers_of, handled_elsewhere, last_word
+from preflight.check.queries.containers import Containers, Places, Put, containers_of, handled_elsewhere
+from preflight.check.queries.handed_lists import last_word
 from preflight.check.rule import Rule
 from preflight.source.script import Script
 from preflight.vocabulary.finding import Finding
@@ -275,12 +276,10 @@ def check(context: Context) -> Iterator[Finding]:
         if ".append(" not in "\n".join(script.lines):
             continue
         top = containers_of(script.tree.body, attributes=False)
-        scopes = [top]
-        scopes += [
-            containers_of(node.body, attributes=isinstance(node, ast.ClassDef))
-            for node in ast.walk(script.tree)
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        ]
+        functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [*script.nodes(ast.FunctionDef)]
+        functions += script.nodes(ast.AsyncFunctionDef)
+        scopes = [top, *(containers_of(node.body, attributes=True) for node in script.nodes(ast.ClassDef))]
+        scopes += [containers_of(node.body, attributes=False) for node in functions]
         found = [(scope, put, _rounds(put)) for scope in scopes for put in scope.kept]
         found = [row for row in found if _own(row[0], row[1].row, row[2]) and _emptied(*row)]
         taken, replaced = handled_elsewhere(script.tree) if found else (set(), set())
