@@ -8,9 +8,9 @@
 batches of 8 x 512, for a GPU. An iteration on a GPU ends when the GPU has done it.
 Two processes train without the recorder and one in each mode; in each round every one of them trains one iteration
 while the others wait, so that what else the machine does meets all of them alike.
-The second without the recorder is told as ``again``: by as much as it differs from the first, two runs that are the same
-differ on this machine, and no smaller cost can be told from none.
-Told is the median over the rounds of a process's CPU time over that of the plain one in the same round.
+Told is the median over the rounds of a process's CPU time over the mean of the two plain ones in the same round, and the
+plain ones are told as well: by as much as they differ from 1, runs that are the same differ on this machine, and no
+smaller cost can be told from none.
 Main-thread CPU time is what the training waits for; process CPU time has the writer's thread too; wall time is shown
 as well. The first rounds are left out: they warm up, and in the default mode every detail is recorded in them.
 What a process waits for its turn is no training: the cost controller does not see it, nor what reads the memory, and rows
@@ -49,6 +49,7 @@ MODES: dict[str, dict[str, Any]] = {
     "unsampled": {"detail_every": 1, "detail_first": 10**9, "budget": 0},
     "api": {"detail_every": 1, "detail_first": 10**9, "budget": 0, "api": True},
 }
+PLAIN = ("plain", "again")
 Cost = dict[str, float]
 
 
@@ -103,9 +104,8 @@ def main() -> None:
     os.environ |= {"TURNS_DEVICE": given.device, "TURNS_SIZES": json.dumps(SIZES[given.model])}
     with tempfile.TemporaryDirectory() as held:
         folder = Path(held)
-        plain = ("plain", "again")
-        children = {name: Child([sys.executable, str(PROGRAM)], folder / name, dict(os.environ)) for name in plain}
-        together = len(plain) + len(given.modes) + len(given.watch)
+        children = {name: Child([sys.executable, str(PROGRAM)], folder / name, dict(os.environ)) for name in PLAIN}
+        together = len(PLAIN) + len(given.modes) + len(given.watch)
         for mode in given.modes:
             environment = _recorded(folder / f"{mode}.trace", MODES[mode], together)
             children[mode] = Child([sys.executable, str(PROGRAM)], folder / mode, environment)
@@ -143,14 +143,14 @@ def _recorded(folder: Path, settings: dict[str, Any], together: int) -> dict[str
 
 def show(model: str, costs: dict[str, list[Cost]], losses: dict[str, str], sizes: dict[str, float]) -> None:
     """Print the ratios, with the quartiles of the first, and the size of a trace of 30 iterations."""
-    plain = costs["plain"]
-    rounds = len(plain)
-    print(f"{model}, {rounds} iterations")
+    plain = [
+        {key: statistics.mean(cost[key] for cost in costs_then) for key in costs_then[0]}
+        for costs_then in zip(*(costs[name] for name in PLAIN), strict=True)
+    ]
+    print(f"{model}, {len(plain)} iterations")
     base = {key: statistics.median(cost[key] for cost in plain) * 1e3 for key in ("main", "process", "wall")}
-    print("plain      " + "  ".join(f"{key} {value:.1f} ms" for key, value in base.items()))
+    print("without    " + "  ".join(f"{key} {value:.1f} ms" for key, value in base.items()))
     for name, many in costs.items():
-        if name == "plain":
-            continue
         ratios = {
             key: [cost[key] / other[key] for cost, other in zip(many, plain, strict=True)]
             for key in ("main", "process", "wall")
