@@ -22,7 +22,7 @@ _OTHER = re.compile(
 _WORKER = re.compile(rb"\n\((?:[A-Za-z_]\w{0,40}[ _])?(?:TP|rank=)\d")
 """Apart from the others: a search for one fixed beginning is many times faster than one for either of two."""
 _WRAPPED = re.compile(
-    rb'(?m)^(?:\{"|(?:time|timestamp|ts|t|level|lvl|severity)=)(?=[^\n]{0,300}?(?i:rank|index|idx)(?:": ?"?|=)\d)'
+    rb'\n(?:\{"|(?:time|timestamp|ts|t|level|lvl|severity)=)(?=[^\n]{0,300}?(?i:rank|index|idx)(?:": ?"?|=)\d)'
 )
 """What a logger wrapped in JSON, or in pairs of names and values, with the rank among them."""
 _PIPED = re.compile(rb"\n[A-Za-z][\w.-]{0,60}[-_]\d{1,7} +\| ")
@@ -36,6 +36,8 @@ _SPOT = 1 << 11
 _SPOTS = 32
 _PART = 1 << 16
 """Bytes that are looked at, of the beginning and of the end, for labels of other kinds."""
+_FIRST = 400
+"""Bytes of a first line in which a logger's names are looked for."""
 _DIGITS = 7
 _BEHIND = 32
 _TEXT = 300
@@ -141,7 +143,7 @@ class Speakers:
             labels = [match.start() for match in _OTHER.finditer(block.data, start, stop)]
             labels += [match.start() + 1 for match in _WORKER.finditer(block.data, start, stop)]
             labels += _piped(block.data, start, stop)
-            labels += [match.start() for match in _WRAPPED.finditer(block.data, start, stop)]
+            labels += _wrapped(block.data, start, stop)
             if self._style in _ON_EVERY_LINE or self._style.startswith(LEARNT):
                 labels += [start, *(match.end() for match in _END_OF_LINE.finditer(block.data, start, stop - 1))]
             for label in sorted(labels):
@@ -179,9 +181,16 @@ class Speakers:
         return clock.at(stamp) if stamp is not None else None
 
 
+def _wrapped(data: bytes, start: int, stop: int) -> list[int]:
+    """Return where the lines begin that a logger wrapped, from the beginning of a line on."""
+    first = _WRAPPED.match(b"\n" + data[start : min(start + _FIRST, stop)])
+    behind = [match.start() + 1 for match in _WRAPPED.finditer(data, start, stop)]
+    return [start, *behind] if first else behind
+
+
 def _piped(data: bytes, start: int, stop: int) -> list[int]:
     """Return where lines begin with the name of a container, where most of them do: tables have names and bars as well."""
-    if b" | " not in data:
+    if data.find(b" | ", start, stop) < 0:
         return []
     found = [match.start() + 1 for match in _PIPED.finditer(data, start, stop)]
     return found if 2 * len(found) > data.count(b"\n", start, stop) else []
