@@ -21,6 +21,9 @@ MOST_LINES = 400
 _LOOKED_AT_FIRST = 24
 _FARTHEST = 110
 """A number that stands later than this in its line is a part of what it says."""
+_BEGINNING = 2 * _FARTHEST
+"""Characters that say what stands there: what follows a number decides, too, whether it is one."""
+_NOUGHTS = {ord(digit): "0" for digit in "123456789"}
 _MOST_NUMBERS = 10
 _FEWEST = 8
 _SHARE = 0.3
@@ -111,20 +114,32 @@ def of_two(labels: Sequence[int]) -> bool:
 def _numbers(lines: Sequence[str]) -> dict[str, list[_Seen]]:
     """Return the numbers near the beginnings of lines by the shape of what stands before them, and of what follows at once."""
     found: dict[str, list[_Seen]] = defaultdict(list)
+    alike: dict[
+        str, list[tuple[str, int, int]]
+    ] = {}  # lines that differ in their digits alone have them at the same places
     for place, line in enumerate(lines):
-        before, count = "", 0
-        for part in PART.finditer(line, 0, _FARTHEST):
-            kind = part.lastgroup or ""
-            start, end = part.span()
-            if kind == "digits" and _NUMBER.match(line, start):
-                found[f"{before}\0{shape_of(line[end : end + 1])}"].append(
-                    _Seen(place, int(part[0]), start, line[end : end + _TEMPLATE])
-                )
-                count += 1
-                if count == _MOST_NUMBERS:
-                    break
-            before += AS[kind][0] if kind in AS else part[0]
+        beginning = line[:_BEGINNING]
+        form = beginning.translate(_NOUGHTS)
+        places = alike.get(form)
+        if places is None:
+            places = alike[form] = list(_places(beginning))
+        for shape, start, end in places:
+            found[shape].append(_Seen(place, int(line[start:end]), start, line[end : end + _TEMPLATE]))
     return found
+
+
+def _places(line: str) -> Iterator[tuple[str, int, int]]:
+    """Give the numbers near the beginning of a line: the shapes before and behind each, and where it begins and ends."""
+    before, count = "", 0
+    for part in PART.finditer(line, 0, _FARTHEST):
+        kind = part.lastgroup or ""
+        start, end = part.span()
+        if kind == "digits" and _NUMBER.match(line, start):
+            yield f"{before}\0{shape_of(line[end : end + 1])}", start, end
+            count += 1
+            if count == _MOST_NUMBERS:
+                return
+        before += AS[kind][0] if kind in AS else part[0]
 
 
 def _may_be_writers(seen: Sequence[_Seen]) -> bool:
