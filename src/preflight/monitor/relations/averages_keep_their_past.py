@@ -26,6 +26,8 @@ _INTERVALS = 2
 _MOST_RESTS = 2
 """Steps in a row after which an average is as it was, between two that move it."""
 _PAIRS = 2
+_APART = 1e6
+"""Of the squares of the sums, how small a share may still tell a copy from what it follows: sums are rounded much less."""
 _FITTED = 3
 """Matrices that tell two weights of an average, and whether there are two."""
 _LEAST = 0.01
@@ -86,7 +88,10 @@ class AveragesKeepTheirPast(Relation):
             rests = self._rests[word] = self._rests.get(word, 0) + 1 if now.slow == before.slow else 0
             if not 0 < rests <= _MOST_RESTS:
                 share = _share(before, now)
-                uneven = self._uneven(word, _weights(before, now) if share is None else None, window)
+                plain = (
+                    share is not None and share <= 1
+                )  # with two weights, a copy that grew from the same seems to leave
+                uneven = self._uneven(word, None if plain else _weights(before, now), window)
                 yield uneven or self._judge(word, share, window)
 
     def _uneven(self, word: str, weights: tuple[float, float] | None, window: Window) -> Example | None:
@@ -160,6 +165,8 @@ class AveragesKeepTheirPast(Relation):
         yield _run([0.9, 0.9, 0.9], added=0.5, turned=0.02)  # not the same weights for all of its matrices
         yield _run([0.9, 0.9, 0.9], added=0.1)
         yield _run([0.0, 0.0, 0.0], added=0.5)  # made anew and scaled
+        yield _run([0.995, 0.995, 0.995], added=0.005, drift=0.04)  # begun as a copy
+        yield _run([1.0, 1.0, 1.0], added=1.0, drift=0.04)  # a sum of copies
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -168,6 +175,7 @@ class AveragesKeepTheirPast(Relation):
         yield _run([0.01, 1.0, 0.01, 1.0])
         yield _run([0.9, 0.9, 0.9], added=0.9)
         yield _run([0.1, 0.1, 0.1], added=0.1)
+        yield _run([0.995, 0.995, 0.995], added=0.995, drift=0.04)  # begun as a copy
 
 
 def _looks(window: Window) -> dict[str, _Look]:
@@ -213,7 +221,7 @@ def _weights(before: _Look, now: _Look) -> tuple[float, float] | None:
         for pairs in ([(x, x) for x, _, _ in rows], [(x, y) for x, y, _ in rows], [(y, y) for _, y, _ in rows])
     )
     apart = old * new - both * both
-    if apart <= old * new / _CLEAR:  # a copy all but the same as what it follows: any two weights would do
+    if apart <= old * new / _APART:  # a copy all but the same as what it follows: any two weights would do
         return None
     left, right = sum(x * z for x, _, z in rows), sum(y * z for _, y, z in rows)
     kept, taken = (left * new - right * both) / apart, (right * old - left * both) / apart
@@ -221,17 +229,21 @@ def _weights(before: _Look, now: _Look) -> tuple[float, float] | None:
     return (kept, taken) if exact else None
 
 
-def _run(decays: list[float], turned: float = 0.0, added: float | None = None) -> list[Window]:
+def _run(decays: list[float], turned: float = 0.0, added: float | None = None, drift: float = 0.0) -> list[Window]:
     """Steps in which a copy keeps these shares of itself, each matrix this much more than the one before.
 
-    ``added`` is the weight of what it follows, which is else what is left of 1, as it is for two matrices only.
+    ``added`` is the weight of what it follows, which is else what is left of 1, as it is for two matrices only. With a
+    ``drift`` it begins as a copy, and what it follows moves by as much in a step, each matrix by a share more.
     """
     names = ("0.weight", "2.weight") if added is None else ("0.weight", "2.weight", "4.weight", "6.weight")
     mini = Mini({f"online.{name}": {} for name in names})
     slow = dict(zip(names, (5.0, 7.0, -2.0, 0.5), strict=False))
+    if drift:
+        slow = {name: 5.5 + 2.0 * at for at, name in enumerate(names)}
     windows = []
     for step, decay in enumerate([0.0, *decays]):
-        fast = {name: 5.5 + 2.0 * at + 0.1 * step for at, name in enumerate(names)}
+        moved = {name: step * (drift * (1 + at) or 0.1) for at, name in enumerate(names)}
+        fast = {name: 5.5 + 2.0 * at + moved[name] for at, name in enumerate(names)}
         for at, name in enumerate(names):
             kept = decay + turned * at
             taken = 1 - kept if added is None else added
