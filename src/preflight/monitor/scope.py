@@ -149,9 +149,8 @@ def _models(run: Run) -> str:
     told: set[str] = set()
     for root, found in held.items():
         kind = run.classes.get(root) or ""
-        # Of a class of its own all layers are told, also those that no optimizer has: that may be the mistake.
-        own = bool(kind) and kind not in _OWN
-        named = layers[root] if own else found
+        # Of a model that is called all layers are told, also those that no optimizer has: that may be the mistake.
+        named = layers[root] if kind else found
         told.add(_model(kind, tuple(sorted(named.items()))))
     kinds = {run.classes.get(root) or "" for root in held}
     models = _whole(run, " + ".join(sorted(told)), held, kinds)

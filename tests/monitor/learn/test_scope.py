@@ -71,9 +71,10 @@ def test_models_of_one_class_are_told_apart_by_the_names_of_their_parameters() -
     assert told("model.0.weight", "model.0.bias") != told("model.0.weight")
 
 
-def test_a_layer_that_no_optimizer_has_is_in_the_scope_of_a_model_of_its_own_class() -> None:
+def test_a_layer_that_no_optimizer_has_is_in_the_scope_of_a_model_that_is_called() -> None:
     mini = Mini({"model.body": {"module": "Linear"}, "model.head": {"module": "Adapter", "optimizer": -1}})
-    for kind, scope in (("Net", "Net of Adapter, Linear"), ("Sequential", "Sequential of 1 Linear")):
+    told = (("Net", "Net of Adapter, Linear"), ("Sequential", "Sequential of 1 Adapter, 1 Linear"))
+    for kind, scope in told:
         assert models(mini.window(("forward model", {"args": {"type": kind}}), "backward")) == scope
 
 
