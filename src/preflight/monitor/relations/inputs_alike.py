@@ -12,7 +12,7 @@ from preflight.monitor.views.fetches import fetches_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
-from preflight.monitor.window import Call, Seen, Window
+from preflight.monitor.window import Batch, Call, Seen, Window
 
 _LOOKS = 3
 """Looks of which a run's scale is the middle one, and after which inputs may be told to differ."""
@@ -22,6 +22,8 @@ _EARLY = 8
 """Looks from the first one on: what networks give each other, and what agents see, moves on with the training."""
 _LEAST_NUMBERS = {True: 64, False: 256}
 """Numbers of which an input consists at least: that of an evaluation is looked at once, and must be within less."""
+_FEWEST = 4
+"""Numbers of which a further input consists at least, to be told to be the same in each step."""
 _SCALES = {"scale": (1.0, 2), "scale in evaluation": (4.0, 2)}
 """How many marks there are for a doubling, and how many marks apart still count as the same."""
 _SPREAD = {"scale": 1.0, "scale in evaluation": 0.25}
@@ -37,7 +39,8 @@ class InputsAlike(Relation):
     that in training, where a difference of more than the half counts, both only where the first looks in training agree, as
     those at small batches may not; and whether the inputs of steps are different ones. Where they are
     the same from the first look to the fifth though they were not, something is drawn once that should be drawn each
-    time; where a loader has one batch it is that one, and a few steps with one batch are a setting.
+    time; where a loader has one batch it is that one, and a few steps with one batch are a setting. It is asked of further
+    inputs, too, of numbers and of what is one for each sample, as the time of a diffusion is, while all sizes are as they were.
     Inputs that need gradients, and those of few numbers, are left out. Of a run that goes on with the state of an optimizer, scales
     are not told: what networks and agents are given moves on with the training.
     """
@@ -49,6 +52,7 @@ class InputsAlike(Relation):
     wakes = frozenset({"forward", "backward", "load_state_dict"})
     severity = "warning"
     priority = 46
+    asked = ("sizes",)
     least = 2
     learns = True
     bounded = True
@@ -57,7 +61,7 @@ class InputsAlike(Relation):
 
     def __init__(self) -> None:
         self._logs: dict[tuple[str, str], list[float]] = {}
-        self._bits: dict[str, list[int | None]] = {}
+        self._bits: dict[tuple[str, int], list[tuple[int | None, str]]] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
         calls = {call.q: call for call in window.named("forward")}
@@ -97,15 +101,21 @@ class InputsAlike(Relation):
             if call is None or batch.loader in told or not batch.bits or batch.bits[0] is None:
                 continue
             told.add(batch.loader)
-            name = pattern_of(call.object)
-            bits = self._bits.setdefault(name, [])
-            if len(bits) >= _EARLY:
-                continue
-            bits.append(batch.bits[0])
-            same = len(set(bits)) == 1
-            if len(bits) >= (_ROW if same else _LOOKS) and not (same and _of_one_batch(window)):
-                value = _SAME if same else _DIFFER
-                yield Example((name, "input"), True, {}, (call.object,), call=call, value=value)
+            for place in (0, *_others(batch)):
+                yield from self._changed(call, batch, place, window)
+
+    def _changed(self, call: Call, batch: Batch, place: int, window: Window) -> Iterator[Example]:
+        name, shapes = pattern_of(call.object), str(batch.shapes) if place else ""
+        looks = self._bits.setdefault((name, place), [])
+        if len(looks) >= _EARLY or batch.bits[place] is None:
+            return
+        looks.append((batch.bits[place], shapes))
+        same, alike = len({bits for bits, _ in looks}) == 1, len({shapes for _, shapes in looks}) == 1
+        if alike and len(looks) >= (_ROW if same else _LOOKS) and not (same and _of_one_batch(window)):
+            value = _SAME if same else _DIFFER
+            context = {"sizes": str([shape[1:] for shape in batch.shapes])} if place else {}
+            what = f"input {place + 1}" if place else "input"
+            yield Example((name, what), True, context, (call.object,), call=call, value=value)
 
     @classmethod
     def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
@@ -135,7 +145,7 @@ class InputsAlike(Relation):
                 "in training is of size" if what == "scale" else "in evaluation is in size, beside that in training,"
             )
             return f"What {subject.get('called')} is given {given} {value}"
-        return f"What {subject.get('called')} is given {value}"
+        return f"What {subject.get('called')} is given{what.removeprefix('input') and ' as ' + what} {value}"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -146,6 +156,20 @@ class InputsAlike(Relation):
         yield _run(100.0, 100.0, 1)
         yield _run(1.0, 3.0, 1)
         yield _run(1.0, 1.0, 0)
+        yield _run(1.0, 1.0, 1, 0)
+
+
+def _others(batch: Batch) -> list[int]:
+    """The further inputs that may be drawn: numbers of floating point, or one for each sample, as a time or a class is.
+
+    Masks and ids of tokens are the same in step after step where sequences are of one length.
+    """
+    told = zip(batch.shapes, batch.dtypes, strict=False)
+    return [
+        place
+        for place, (shape, dtype) in enumerate(told)
+        if place and prod(shape) >= _FEWEST and ("float" in dtype or ("int" in dtype and len(shape) == 1))
+    ]
 
 
 def _of_one_batch(window: Window) -> bool:
@@ -157,8 +181,9 @@ def _middle(values: Any) -> float:
     return float(sorted(values)[len(values) // 2])
 
 
-def _run(size: float, evaluated: float, drawn: int) -> list[Window]:
+def _run(size: float, evaluated: float, drawn: int, beside: int = 1) -> list[Window]:
     mini = Mini({"model.weight": {}})
+    inputs = {"loader": "forward:model", "shapes": [[16, 16], [16]], "dtypes": ["float32", "int64"]}
     windows = []
     for number in range(8):
         run = {"args": {"training": True, "type": "Net"}}
@@ -169,7 +194,7 @@ def _run(size: float, evaluated: float, drawn: int) -> list[Window]:
         rows = [(calls[0], size), (calls[1], evaluated)]
         more = mini.window(
             *(("tensor", {**given, "norm": 16.0 * scale, "call": call.q}) for call, scale in rows),
-            ("batch", {"loader": "forward:model", "bits": [number * drawn]}),
+            ("batch", {**inputs, "bits": [number * drawn, number * beside]}),
         )
         window.tensors, window.batches = more.tensors, more.batches
         windows.append(window)
