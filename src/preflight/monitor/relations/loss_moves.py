@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -10,7 +11,7 @@ from preflight.monitor.window import Batch, Window
 from preflight.vocabulary.counted import counted
 
 _STEPS = 20
-_AT_FIRST = 3
+_AT_FIRST = 2
 _HELD = Example((), True, {})
 _EXACT = ("float32", "float64")
 _BY_HEART = 1e-6
@@ -22,7 +23,7 @@ class LossMoves(Relation):
 
     A loss that does not change in its last bit, while an optimizer steps at a rate above zero, does not depend on the
     weights that are trained: they are not the ones that the model uses, or something in between is saturated.
-    A loss that was this number from its first step on is reported after three, where it is no number of low precision
+    A loss that was this number from its first step on is reported after two, where it is no number of low precision
     and the inputs were others each time: such a loss compares something with itself. While the rate of an optimizer
     still rises from step to step it is not: small first steps may be lost in the rounding.
     A loss of exactly zero is not judged: losses with a margin rest there. Nor is one below a millionth: what is learnt by
@@ -69,7 +70,7 @@ class LossMoves(Relation):
                 if number.value > self._rates.get(number.object, number.value):
                     self._rose_at = stepped
                 self._rates[number.object] = number.value
-            if number.name != "loss" or number.value is None or abs(number.value) < _BY_HEART:
+            if number.name != "loss" or number.value is None or not _BY_HEART <= abs(number.value) < inf:
                 continue
             before, count = self._last.get(number.object, (None, 0))
             moved = self._stepped_at.get(number.object) != stepped and self._rate > 0
@@ -114,6 +115,12 @@ class LossMoves(Relation):
         mini = Mini({"model.weight": {}})  # learnt by heart
         single = ("backward", {"args": {"dtype": "float32"}})
         yield [mini.window(single, ("loss", 3.6e-7 if n else 0.5), "step optimizer0:SGD") for n in range(30)]
+
+        mini = Mini({"model.weight": {}})  # a loss that overflows at first
+        losses = [*[inf] * 6, 0.7, 0.6, 0.5]
+        batches = [("batch", {"bits": (n,)}) for n in range(9)]
+        told = [("loss", loss) for loss in losses]
+        yield [mini.window(*rows, single, "step optimizer0:SGD") for rows in zip(batches, told, strict=True)]
 
         mini = Mini({"model.weight": {}})  # a rate that still rises
         rates = [("scalar", "lr", "optimizer0:AdamW.0", 1e-7 * (n + 1)) for n in range(8)]
