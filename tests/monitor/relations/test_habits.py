@@ -445,6 +445,18 @@ def test_another_rate_and_a_rate_of_zero_that_somebody_chose_are_settings() -> N
     assert not broken("groups-alike", of_rates(0.1, 0.3), chosen)
 
 
+@pytest.mark.parametrize("options", [{"lr": 0.3, "body_lr": 0.3}, {"lr": 0.3, "body-lr-factor": 1.0}])
+def test_rates_of_groups_that_options_set_alike_are_settings(options: dict[str, float]) -> None:
+    alike = of_rates(0.3, 0.3)
+    assert broken("groups-alike", of_rates(0.1, 0.3), alike)
+    alike = of_rates(0.3, 0.3)
+    alike[0].run.notes["settings"] = [{"options": {"lr": 0.3, "body_epochs": 0.3}}]
+    assert broken("groups-alike", of_rates(0.1, 0.3), alike)
+    alike = of_rates(0.3, 0.3)
+    alike[0].run.notes["settings"] = [{"options": options}]
+    assert not broken("groups-alike", of_rates(0.1, 0.3), alike)
+
+
 def test_rates_that_are_all_zero_when_an_optimizer_is_made_come_from_a_schedule() -> None:
     assert not broken("groups-alike", of_rates(0.1, 0.1), of_rates(0.0, 0.0))
 

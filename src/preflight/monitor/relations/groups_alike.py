@@ -7,10 +7,10 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Premise, Relation, values_of
-from preflight.monitor.views.options import is_named, zero_was_chosen
+from preflight.monitor.views.options import is_named, same_rates_were_chosen, zero_was_chosen
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.steps import steps_of
-from preflight.monitor.window import Window
+from preflight.monitor.window import Run, Window
 
 _TIMES = 2
 """Steps from the first one in which it is looked at: groups that come later are a plan's."""
@@ -27,7 +27,7 @@ class GroupsAlike(Relation):
 
     Learnt is of each parameter, by its name without the numbers in it and the kind of its layer, the kind of its optimizer; whether its group has weight
     decay and momentum, of which it is not said how much; which switches of the group are on; whether of two averages the
-    second is the slower one; whether its rate is another one than that of the first group; and whether it has one, where others have, which is not said where somebody chose a zero. Of a model whose parameters
+    second is the slower one; whether its rate is another one than that of the first group, which is not asked where options that are rates were set alike; and whether it has one, where others have, which is not said where somebody chose a zero. Of a model whose parameters
     agree it is said once, of all of it. Rates themselves are settings, and so is an optimizer that an option names. Looked at is how the optimizers stand in the first two steps.
     """
 
@@ -65,7 +65,7 @@ class GroupsAlike(Relation):
         found: dict[tuple[str, str, str], dict[str, list[str]]] = {}
         for one in window.run.variables.values():
             if one.kind == "parameter" and one.optimizer in self._made:
-                for what, value in self._settings(one.optimizer, one.group, used):
+                for what, value in self._settings(one.optimizer, one.group, used, window.run):
                     if what == "optimizer" and is_named(value, window.run):
                         continue
                     for part in ((_ALL + pattern_of(one.root), ""), (pattern_of(one.name), one.module)):
@@ -81,7 +81,7 @@ class GroupsAlike(Relation):
         groups = [group for told in self._made.values() for group in told.get("groups") or []]
         return {word for word, _ in _AMOUNTS if any(group.get(word) for group in groups)}
 
-    def _settings(self, index: int, number: int, used: Container[str]) -> Iterator[tuple[str, str]]:
+    def _settings(self, index: int, number: int, used: Container[str], run: Run) -> Iterator[tuple[str, str]]:
         """What is known of a group, in words."""
         told = self._made[index]
         yield "optimizer", self._kinds[index]
@@ -93,10 +93,10 @@ class GroupsAlike(Relation):
                 yield name, f"with {name}" if value else f"without {name}"
         rates = [group.get("lr") for group in groups]
         if number and None not in (rates[0], rates[number]):
-            yield (
-                "rate",
-                "the rate of the first group" if rates[number] == rates[0] else "another rate than the first group",
-            )
+            if rates[number] != rates[0]:
+                yield "rate", _ANOTHER
+            elif not same_rates_were_chosen(run, rates[0]):
+                yield "rate", "the rate of the first group"
         if None not in rates and any(rates) and (rates[number] or not self._zero_chosen):
             yield _AT_ALL, "with a rate" if rates[number] else "with a rate of zero"
         if number < len(options):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
+from math import isclose
 from typing import Any
 
 from preflight.monitor.window import Run, Window
@@ -51,6 +52,8 @@ ZERO = "zero"
 """What is told of a number that may be the weight of a term."""
 _OFF = frozenset("0 false no none off".split())
 _OPTION = re.compile(r"(?P<name>-*[a-zA-Z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
+_RATE_WORDS = frozenset("lr lrs rate rates".split())
+_FACTOR_WORDS = frozenset("mult multiplier factor scale ratio decay times".split())
 _LEAST_LETTERS = 3
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,23}")
 
@@ -159,6 +162,21 @@ def zero_was_chosen(run: Run) -> bool:
     constants = settings_of(run)[1]
     chosen = (value for name, value in constants.items() if not any(part in name.lower() for part in _COUNTS))
     return 0.0 in _of_line(run) or any(type(value) in (int, float) and value == 0 for value in chosen)
+
+
+def same_rates_were_chosen(run: Run, rate: float) -> bool:
+    """Whether somebody chose this rate more than once, as two options are that may be set alike, or a factor of one."""
+    options, constants = settings_of(run)
+    chosen = 0
+    for name, value in [*constants.items(), *options.items()]:
+        words = set(re.split(r"[^a-z0-9]", name.lower()))
+        if type(value) not in (int, float) or words.isdisjoint(_RATE_WORDS):
+            continue
+        if words.isdisjoint(_FACTOR_WORDS):
+            chosen += isclose(value, rate)
+        elif value == 1:
+            return True
+    return chosen > 1
 
 
 def is_named(kind: str, run: Run) -> bool:
