@@ -31,6 +31,40 @@ def test_where_it_was_raised_tells_what_it_is_though_both_ends_are_cut_off(tmp_p
     assert incident.category == "compile"
 
 
+NOTEBOOK = """\
+[/env/torch/optim/adam.py](https://localhost:8080/#) in _multi_tensor_adam(params, grads, state_steps)
+    517         if state_steps[0].is_cpu:
+--> 518             torch._foreach_add_(
+    519                 state_steps, torch.tensor(1.0, device="cpu"), alpha=1.0
+
+"""
+
+
+def test_a_notebooks_traceback_without_its_head_is_read(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(NOTEBOOK + "RuntimeError: Error(s) in loading state_dict for Net:\n")
+    (raised,) = read_logs([tmp_path]).raised
+    assert (raised.exception, [one.function for one in raised.frames]) == ("RuntimeError", ["_multi_tensor_adam"])
+
+
+def test_what_is_raised_as_an_interrupt_breaks_a_notebook_off_follows_from_it_though_the_head_is_cut_off(
+    tmp_path: Path,
+) -> None:
+    after = (
+        "KeyboardInterrupt: \n\nDuring handling of the above exception, another exception occurred:\n\n"
+        "NameError                                 Traceback (most recent call last)\n"
+        "[<ipython-input-1-2c9b0f02eea8>](https://localhost:8080/#) in <cell line: 69>()\n"
+        "     68 \n---> 69 run(\n     70     epochs=epochs,\n\nNameError: name 'best' is not defined\n"
+    )
+    (tmp_path / "run.log").write_text(NOTEBOOK + after)
+    incident = diagnose(tmp_path).incident
+    assert incident is not None
+    assert incident.category == "preemption"
+
+
+def test_the_code_of_a_cell_is_no_frame(tmp_path: Path) -> None:
+    assert _read(tmp_path, "train.py in main(\nstep 1 loss 2.0\nRuntimeError: x\n") == ()
+
+
 def test_one_with_its_head_is_read_once(tmp_path: Path) -> None:
     assert _read(tmp_path, "Traceback (most recent call last):\n" + FRAMES + "RuntimeError: x\n") == ("RuntimeError",)
 

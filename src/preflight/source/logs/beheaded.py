@@ -9,21 +9,28 @@ from preflight.source.logs.tracebacks import HEADER
 
 _HEAD = 600
 """Bytes in which such a file has its first frame."""
+_LONG_HEAD = 4 * _HEAD
+"""Bytes in which the line stands that the first frame of a notebook points at."""
 _FRAME = re.compile(rb'File "[^"\n]+", line \d+, in \S')
 _FRAME_BEGINS = 'File "'
+_SHOWN = re.compile(
+    rb"^(?:File )?\[?[~/.\w][^\s\]]*?\.py(?:\]\S*)?(?::\d+,?)? in [\w.<>]+\([^\n]*\n(?:(?:\s*\d+ ?[^\n]*|-+> ?\d+ [^\n]*)\n)*?-+> ?\d+ ",
+    re.MULTILINE,
+)
+"""A frame as notebooks show it, with the lines around that which was called, and an arrow at it."""
 _CHAIN = b"The above exception was the direct cause"
 
 
 def beheaded(page: Page) -> tuple[Line, int] | None:
     """Return the frame with which a file begins, and where in its line it stands; None where the file begins otherwise."""
-    found = _FRAME.search(page.data, 0, _HEAD)
-    if found is None:
+    found = _FRAME.search(page.data, 0, _HEAD) or _SHOWN.search(page.data, 0, _LONG_HEAD)
+    if found is None or found.start() > _HEAD:
         return None
     before = page.data[: found.start()]
     if HEADER.encode() in before or _CHAIN in before:
         return None
     line = page.line(*page.bounds(found.start()))
-    return line, max(line.text.find(_FRAME_BEGINS) - 2, 0)
+    return line, max(line.text.find(_FRAME_BEGINS) - 2, 0)  # a notebook's frame begins its line
 
 
 _ENTRY = re.compile(rb"^\s*rank\s+: \d+ \(local_rank: \d+\)\s*$", re.MULTILINE)
