@@ -7,6 +7,7 @@ import re
 from preflight.investigate.case.case import Case, Event, waited_for_in
 from preflight.investigate.case.node_events import alike, category_of, place_of, role_of
 from preflight.investigate.cause.exceptions import (
+    Meaning,
     class_of,
     meaning_of,
     meaning_of_last_error,
@@ -120,9 +121,15 @@ def of_unknown(case: Case, unknown: Unknown) -> Event | None:
     text = unknown.first.text
     if _NATIVE.search(text):
         return None
-    meaning = meaning_of_line(text) if not unknown.warning and not_told_by_the_compiler({}, text) else None
+    told_by_program = not_told_by_the_compiler({}, text)
+    meaning = meaning_of_line(text) if not unknown.warning and told_by_program else None
     if meaning is None and _is_last_word(case, unknown):
-        meaning = meaning_of_last_line(text) or meaning_of_last_error(text)
+        # What a compiler tells, it goes on without; nothing came behind its last word, and its file is no library that lacks.
+        meaning = (
+            meaning_of_last_line(text) or meaning_of_last_error(text)
+            if told_by_program
+            else Meaning(text.strip()[:200], "compile", "root")
+        )
     if meaning is None:
         return None
     hit = unknown.first
