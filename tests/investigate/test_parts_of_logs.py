@@ -249,6 +249,43 @@ def test_what_the_compiler_tells_of_itself_it_has_caught(tmp_path: Path) -> None
 TOP = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\n'
 
 
+_GENERATED = (
+    "E0305 20:23:38.890000 755 site-packages/torch/_inductor/runtime/triton_heuristics.py:533]     tmp3 = tmp1 * tmp2\n"
+    "E0305 20:23:38.890000 755 site-packages/torch/_inductor/runtime/triton_heuristics.py:533]     tl.store(out, tmp3)\n"
+)
+
+
+def test_a_compilers_last_word_is_about_compiling_and_not_about_its_own_file(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(_GENERATED)
+    incident = diagnose([tmp_path]).incident
+    assert incident is not None
+    assert incident.category == "compile"
+
+
+def test_what_a_compiler_tells_is_none_where_the_run_goes_on(tmp_path: Path) -> None:
+    steps = "".join(f"step {step} loss {3 - step / 100:.3f}\n" for step in range(100))
+    (tmp_path / "run.log").write_text(_GENERATED + steps)
+    incident = diagnose([tmp_path]).incident
+    assert incident is not None
+    assert incident.category == "none"
+
+
+def test_the_loss_that_others_are_held_against_is_infinite_before_there_is_any(tmp_path: Path) -> None:
+    steps = "".join(f"epoch {step} loss: {3 - step / 100:.3f}\n" for step in range(40))
+    (tmp_path / "run.log").write_text("Best val loss: inf\n" + steps)
+    incident = diagnose([tmp_path]).incident
+    assert incident is not None
+    assert incident.category == "none"
+
+
+def test_a_loss_that_becomes_infinite_is_numerical(tmp_path: Path) -> None:
+    table = "Learning iteration 8391/10000\n\n   Value function loss: inf\n     Surrogate loss: 0.0000\n"
+    (tmp_path / "run.log").write_text(table)
+    incident = diagnose([tmp_path]).incident
+    assert incident is not None
+    assert incident.category == "numerical"
+
+
 def test_what_an_exception_says_of_a_beginning_is_no_beginning(tmp_path: Path) -> None:
     incident = told(tmp_path, TOP + "RuntimeError: Trying to resume from a checkpoint of another world size\n")
     assert (incident.state, incident.category) == ("crashed", "checkpoint")

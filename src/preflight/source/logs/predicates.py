@@ -48,6 +48,10 @@ def failed(fields: Mapping[str, object], text: str) -> bool:
 _LOSS = re.compile(r"[Ll]oss['\"]?\s*[:=]\s*(?:tensor\()?[-+]?\d")
 _OF_NOTHING = re.compile(r"samples_per_second['\"]?: 0\.0\b|\(0 (?:samples|batches|examples|images)\)")
 """How an evaluation tells that it had nothing to evaluate."""
+_TO_BEAT = re.compile(
+    r"(?i)\b(?:best|min(?:imum|imal)?|lowest|smallest|prev(?:ious)?|last|old|initial|improved|decreased|from)(?:\b|_).{0,60}\binf\b"
+)
+"""A loss that others are held against: infinite as long as there is none."""
 _NORM = re.compile(r"[Gg]rad\w{0,20}?[ _-]?norm\w{0,20}['\"]?\s{0,20}[:=]\s{0,20}[-+]?\d")
 
 
@@ -55,9 +59,10 @@ def not_of_an_average(fields: Mapping[str, object], text: str) -> bool:
     """A loss that is no number counts unless the same line holds one that is, and a gradient norm that is: then it is an average.
 
     The bar of a training that waits for its first step shows an average of nothing, and so does an evaluation without a sample.
+    The best one so far is infinite before there is any.
     """
     average = (_LOSS.search(text) and _NORM.search(text)) or _OF_NOTHING.search(text)
-    return not average and not not_begun(text)
+    return not average and not not_begun(text) and not _TO_BEAT.search(text)
 
 
 _TOLD = re.compile(
