@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
-from typing import NamedTuple
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.kept import ALIKE, CLEAR, FAST, ROUNDED, SLOW, Look, kept_of, share_kept
 from preflight.monitor.window import Window
 from preflight.vocabulary.quantity import format_share
 
-_SLOW, _FAST = "kept.slow", "kept.fast"
 _MOST = 0.1
 """The share of its past that an average keeps in a step, below which it is none."""
 _BEYOND = 1e-3
 """How much more than all of its past says that it moves away from what it should follow."""
-_ROUNDED = 6e-8
-"""What rounding a number of 32 bits may make of it, as a share."""
-_CLEAR = 1000
-"""How many times that the sums of a copy and of what it follows must lie apart, so that a share has three digits."""
-_ALIKE = 0.02
-"""How far shares that are one may lie apart, of the share that is kept or of that which is not, beside rounding."""
 _INTERVALS = 2
 _MOST_RESTS = 2
 """Steps in a row after which an average is as it was, between two that move it."""
-_PAIRS = 2
 _APART = 1e6
 """Of the squares of the sums, how small a share may still tell a copy from what it follows: sums are rounded much less."""
 _FITTED = 3
@@ -34,14 +25,6 @@ _LEAST = 0.01
 """The least weight that is told from none at all, as of a copy that is made anew with each step and scaled."""
 _OFF = 0.05
 """How far from one two weights add up to, so that no rounding and no decay of the copy itself explains it."""
-
-
-class _Look(NamedTuple):
-    """The sums of a copy's matrices and of those that they follow, by name, before a step."""
-
-    step: int
-    slow: dict[str, float]
-    fast: dict[str, float]
 
 
 class AveragesKeepTheirPast(Relation):
@@ -64,21 +47,21 @@ class AveragesKeepTheirPast(Relation):
     """
 
     name = "averages-keep-their-past"
-    needs = frozenset({"step", "scalar", _SLOW})
-    wakes = frozenset({f"scalar {_SLOW}"})
+    needs = frozenset({"step", "scalar", SLOW})
+    wakes = frozenset({f"scalar {SLOW}"})
     severity = "warning"
     priority = 16
     cause = "the decay of a moving average, or the rate of a target network, is given the wrong way round or with the wrong sign"
     advice = "keep the average times the decay (0.99, 0.999), and add the new weights times what is left of 1"
 
     def __init__(self) -> None:
-        self._last: dict[str, _Look] = {}
+        self._last: dict[str, Look] = {}
         self._shares: dict[str, list[float]] = {}  # by average, the share kept in each of the last intervals
         self._sums: dict[str, list[float]] = {}  # by average, what its two weights added up to in the last intervals
         self._rests: dict[str, int] = {}  # by average, the steps in a row after which it was as before
 
     def see(self, window: Window) -> Iterator[Example]:
-        for word, now in _looks(window).items():
+        for word, now in kept_of(window).items():
             before = self._last.get(word)
             self._last[word] = now
             if before is None or now.step != before.step + 1:
@@ -87,7 +70,7 @@ class AveragesKeepTheirPast(Relation):
                 continue
             rests = self._rests[word] = self._rests.get(word, 0) + 1 if now.slow == before.slow else 0
             if not 0 < rests <= _MOST_RESTS:
-                share = _share(before, now)
+                share = share_kept(before, now)
                 plain = (
                     share is not None and share <= 1
                 )  # with two weights, a copy that grew from the same seems to leave
@@ -100,7 +83,7 @@ class AveragesKeepTheirPast(Relation):
         if weights is None or not all(_LEAST < one < 1 - _BEYOND for one in weights) or abs(sum(weights) - 1) < _OFF:
             known.clear()
             return None
-        if known and abs(sum(weights) - known[-1]) > _ALIKE * abs(sum(weights) - 1):
+        if known and abs(sum(weights) - known[-1]) > ALIKE * abs(sum(weights) - 1):
             known.clear()
         known.append(sum(weights))
         if len(known) < _INTERVALS:
@@ -122,7 +105,7 @@ class AveragesKeepTheirPast(Relation):
         if share is None or not (0 < share < _MOST or share > 1 + _BEYOND):
             known.clear()
         else:
-            if known and abs(share - known[-1]) > _ALIKE * min(share, abs(1 - share)):
+            if known and abs(share - known[-1]) > ALIKE * min(share, abs(1 - share)):
                 known.clear()
             known.append(share)
         wrong = len(known) >= _INTERVALS
@@ -178,36 +161,7 @@ class AveragesKeepTheirPast(Relation):
         yield _run([0.995, 0.995, 0.995], added=0.995, drift=0.04)  # begun as a copy
 
 
-def _looks(window: Window) -> dict[str, _Look]:
-    """What was told of each copy."""
-    found: dict[str, _Look] = {}
-    for number in window.numbers:
-        if number.name in (_SLOW, _FAST) and number.value is not None:
-            word, _, name = number.object.partition("#")
-            look = found.setdefault(word, _Look(number.s, {}, {}))
-            (look.slow if number.name == _SLOW else look.fast)[name] = number.value
-    return found
-
-
-def _share(before: _Look, now: _Look) -> float | None:
-    """The share of its past that a copy has kept since; None where it is none that all matrices tell alike."""
-    told: list[tuple[float, float]] = []  # with how far each may be off
-    for name, slow in now.slow.items():
-        fast, old = now.fast.get(name), before.slow.get(name)
-        if fast is None or old is None:
-            continue
-        apart, rounded = old - fast, _ROUNDED * (abs(old) + abs(fast) + abs(slow))
-        if abs(apart) > _CLEAR * rounded:
-            told.append(((slow - fast) / apart, rounded / abs(apart)))
-    if len(told) < _PAIRS:
-        return None
-    middle = median(share for share, _ in told)
-    allowed = _ALIKE * min(abs(middle), abs(1 - middle))
-    alike = all(abs(share - middle) <= allowed + off for share, off in told)
-    return middle if alike else None
-
-
-def _weights(before: _Look, now: _Look) -> tuple[float, float] | None:
+def _weights(before: Look, now: Look) -> tuple[float, float] | None:
     """The weights of what a copy was and of what it follows that explain each of its matrices; None where none do."""
     rows = [
         (before.slow[name], now.fast[name], slow)
@@ -225,7 +179,7 @@ def _weights(before: _Look, now: _Look) -> tuple[float, float] | None:
         return None
     left, right = sum(x * z for x, _, z in rows), sum(y * z for _, y, z in rows)
     kept, taken = (left * new - right * both) / apart, (right * old - left * both) / apart
-    exact = all(abs(kept * x + taken * y - z) <= _CLEAR * _ROUNDED * (abs(x) + abs(y)) for x, y, z in rows)
+    exact = all(abs(kept * x + taken * y - z) <= CLEAR * ROUNDED * (abs(x) + abs(y)) for x, y, z in rows)
     return (kept, taken) if exact else None
 
 
@@ -251,7 +205,7 @@ def _run(decays: list[float], turned: float = 0.0, added: float | None = None, d
         rows = [
             ("scalar", kind, f"shadow#{name}", held[name])
             for name in names
-            for kind, held in ((_SLOW, slow), (_FAST, fast))
+            for kind, held in ((SLOW, slow), (FAST, fast))
         ]
         windows.append(mini.window("backward", *rows, "step optimizer0:SGD"))
     return windows
