@@ -61,6 +61,28 @@ def test_what_is_raised_as_an_interrupt_breaks_a_notebook_off_follows_from_it_th
     assert incident.category == "preemption"
 
 
+def test_a_box_without_its_head_is_read(tmp_path: Path) -> None:
+    box = """\
+│ /env/torch/_dynamo/symbolic_convert.py:538 in run                  │
+│                                                                    │
+│    537 │   │   │   │   and not self.output.should_exit             │
+│ ❱  538 │   │   │   │   and self.step()                             │
+│    539 │   │   │   ):                                              │
+╰────────────────────────────────────────────────────────────────────╯
+"""
+    (tmp_path / "run.log").write_text(box + "AssertionError: builtin_function_or_method\n")
+    (raised,) = read_logs([tmp_path]).raised
+    assert (raised.exception, [one.function for one in raised.frames]) == ("AssertionError", ["run"])
+    (tmp_path / "run.log").write_text(box)
+    incident = diagnose(tmp_path).incident
+    assert incident is not None
+    assert incident.category == "compile"
+
+
+def test_a_table_is_no_box_of_a_traceback(tmp_path: Path) -> None:
+    assert _read(tmp_path, "| train.py:12 in main | 3 s |\n| 4 steps | 2 s |\nRuntimeError: x\n") == ()
+
+
 def test_the_code_of_a_cell_is_no_frame(tmp_path: Path) -> None:
     assert _read(tmp_path, "train.py in main(\nstep 1 loss 2.0\nRuntimeError: x\n") == ()
 

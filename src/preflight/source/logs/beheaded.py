@@ -18,19 +18,25 @@ _SHOWN = re.compile(
     re.MULTILINE,
 )
 """A frame as notebooks show it, with the lines around that which was called, and an arrow at it."""
+_BOXED = re.compile(
+    r"^\s*(?:│|\|) \S.*?\.py:\d+\s+in\s+\S[^\n]*\n(?:\s*(?:│|\|)[^\n]*\n)*?\s*(?:│|\|) ❱ +\d+ ".encode(), re.MULTILINE
+)
+"""The same as rich shows it, in a box."""
 _CHAIN = b"The above exception was the direct cause"
 
 
 def beheaded(page: Page) -> tuple[Line, int] | None:
     """Return the frame with which a file begins, and where in its line it stands; None where the file begins otherwise."""
-    found = _FRAME.search(page.data, 0, _HEAD) or _SHOWN.search(page.data, 0, _LONG_HEAD)
+    found = _FRAME.search(page.data, 0, _HEAD) or next(
+        (shown for one in (_SHOWN, _BOXED) if (shown := one.search(page.data, 0, _LONG_HEAD))), None
+    )
     if found is None or found.start() > _HEAD:
         return None
     before = page.data[: found.start()]
     if HEADER.encode() in before or _CHAIN in before:
         return None
     line = page.line(*page.bounds(found.start()))
-    return line, max(line.text.find(_FRAME_BEGINS) - 2, 0)  # a notebook's frame begins its line
+    return line, max(line.text.find(_FRAME_BEGINS) - 2, 0)  # those that are shown begin their line
 
 
 _ENTRY = re.compile(rb"^\s*rank\s+: \d+ \(local_rank: \d+\)\s*$", re.MULTILINE)
