@@ -10,6 +10,9 @@ from preflight.source.values import Value
 if TYPE_CHECKING:
     from preflight.check.context import Context
 
+STEPS_NOTHING = ("builtins.", "torch.optim.lr_scheduler.", "torch.save", "transformers.get_")
+"""How the names of calls begin that an optimizer may be handed to without being stepped there."""
+
 
 def handed_on(context: Context, thing: Value, prefixes: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> bool:
     """Whether code that was not followed is given a thing.

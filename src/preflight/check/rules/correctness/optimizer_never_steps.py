@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.queries.backward_graph import reached
-from preflight.check.queries.handed_on import handed_on
+from preflight.check.queries.handed_on import STEPS_NOTHING, handed_on
 from preflight.check.queries.parameters import holding_of
 from preflight.check.queries.updates import managed
 from preflight.check.rule import Rule
@@ -206,8 +206,6 @@ _CLOCKS = (
     *("time.time", "time.time_ns", "time.perf_counter", "time.perf_counter_ns", "time.monotonic", "time.process_time"),
     *("timeit.default_timer", "torch.cuda.Event", "torch.profiler.profile", "torch.cuda.max_memory_allocated"),
 )
-_HARMLESS = ("builtins.", "torch.optim.lr_scheduler.", "torch.save", "transformers.get_")
-"""How the names of calls begin that an optimizer may be handed to without being stepped there."""
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -290,7 +288,7 @@ def _idle(context: Context, loop: TrainingLoop) -> Obj | None:
         return None
     for optimizer in optimizers:
         held = holding_of(context.reading, optimizer).members
-        if held & found.keys() and not handed_on(context, optimizer, _HARMLESS, (".append", ".zero_grad")):
+        if held & found.keys() and not handed_on(context, optimizer, STEPS_NOTHING, (".append", ".zero_grad")):
             return optimizer
     return None
 

@@ -1,7 +1,7 @@
 """All parameters of an optimizer are frozen.
 
 ## What it does
-Finds an optimizer whose parameters are all frozen before the training and never thawed; in a dry run, one that steps again and again while none of its parameters requires a gradient.
+Finds an optimizer that steps, or is handed to what may step it, while all its parameters are frozen and never thawed; in a dry run, one that steps again and again while none of its parameters requires a gradient.
 
 ## Why
 A parameter with `requires_grad=False` gets no gradient, and an optimizer skips it without a word.
@@ -23,7 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.handed_on import STEPS_NOTHING, handed_on
 from preflight.check.queries.parameters import holding_of
+from preflight.check.queries.updates import managed
 from preflight.check.rule import Rule
 from preflight.source.frozen import frozen_layers
 from preflight.source.layers import Network
@@ -85,6 +87,43 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
 )
 
 GOOD = (
+    """
+import torch
+from dataclasses import dataclass
+@dataclass
+class Config:
+    train: bool = False
+net = torch.nn.Linear(8, 2)
+optimizer = torch.optim.Adam(net.parameters())
+def main(config: Config):
+    if not config.train:
+        net.requires_grad_(False)
+    else:
+        for x, y in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(net(x), y).backward()
+            optimizer.step()
+    for x in test_loader:
+        print(net(x).argmax(1))
+main(Config())
+""",
+    """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--train", action="store_true")
+parser.add_argument("--epochs", type=int, default=0)
+args = parser.parse_args()
+net = torch.nn.Linear(8, 2)
+optimizer = torch.optim.Adam(net.parameters())
+trains = args.train and args.epochs > 0
+net.requires_grad_(trains)
+if trains:
+    for epoch in range(args.epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(net(x), y).backward()
+            optimizer.step()
+""",
     """
 import argparse, torch
 parser = argparse.ArgumentParser()
@@ -156,6 +195,8 @@ def check(context: Context) -> Iterator[Finding]:
         if made is None or made.context.shadow or not parts:
             continue
         first = _first_step(context, optimizer)
+        if first is None and not _steps_elsewhere(context, optimizer):
+            continue  # where no training is reached, nothing is lost by what is frozen
         counts = [_frozen(context, part.owner, first) if part.amount == "all" else None for part in parts]
         if any(count is None for count in counts):
             continue
@@ -178,8 +219,22 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _first_step(context: Context, optimizer: Obj) -> int | None:
     """The place of an optimizer's first step in the order of things: what is frozen after it was trained before."""
-    steps = (e for e in context.trace.calls(".step") if any(o is optimizer for o in options_of(e.receiver)))
+    steps = (
+        e
+        for e in context.trace.calls(".step")
+        if not e.context.shadow and any(o is optimizer for v in (e.receiver, *e.args) if v for o in options_of(v))
+    )
     return next((e.number for e in steps), None)
+
+
+def _steps_elsewhere(context: Context, optimizer: Obj) -> bool:
+    """Whether a framework, or code that was not followed, may step an optimizer."""
+    made = context.reading.made
+    return (
+        bool(made("lightning_trainer") or made("trainer"))
+        or managed(context)
+        or handed_on(context, optimizer, STEPS_NOTHING, (".append", ".zero_grad"))
+    )
 
 
 def _frozen(context: Context, owner: Obj, until: int | None) -> int | None:
