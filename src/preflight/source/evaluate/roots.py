@@ -115,9 +115,9 @@ def _follow(m: Machine, func: Func, owner: Obj | None) -> None:
         args: list[Value] = []
         spec = func.node.args
         names = [*spec.posonlyargs, *spec.args]
-        static = any(isinstance(d, Ext) and d.name == "builtins.staticmethod" for d in func.decorators)
-        if owner is not None and names and not static:
-            args.append(owner)
+        kinds = {d.name for d in func.decorators if isinstance(d, Ext)}
+        if owner is not None and names and "builtins.staticmethod" not in kinds:
+            args.append((owner.cls if "builtins.classmethod" in kinds else None) or owner)
             names = names[1:]
         args.extend(parameter(m, func, arg) for arg in names)
         kwargs = {arg.arg: parameter(m, func, arg) for arg in spec.kwonlyargs}

@@ -91,6 +91,22 @@ Stopping(metric="accuracy")
 GOOD = (
     """
 import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, width, device="cpu"):
+        super().__init__()
+        self.fc = nn.Linear(width, 2, device=device)
+    def forward(self, x, cache=None):
+        return self.fc(x)
+    @classmethod
+    def load(cls, path, device="cpu"):
+        saved = torch.load(path, map_location=device, weights_only=True)
+        net = cls(width=saved["width"], device=device)
+        net.load_state_dict(saved["net"])
+        return net
+""",
+    """
+import torch
 class Trainer:
     def __init__(self, model, optimizer, batches):
         self.model, self.optimizer, self.batches = model, optimizer, batches
