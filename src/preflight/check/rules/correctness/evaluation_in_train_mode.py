@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.kept_graphs import evaluated_by_framework
+from preflight.check.queries.loaders import TORCH, dataset_of, setting
 from preflight.check.queries.modes import concerns, handed_out, has_modes, modes_of, network_modes, reaches, uses_of
 from preflight.check.queries.tensors import grad_off, within_forward
 from preflight.check.rule import Rule
@@ -105,9 +106,51 @@ for x, y in batches:
     opt.step()
     test(held_out)
 """,
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, SubsetRandomSampler
+net = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+whole = read("all")
+train_loader = DataLoader(whole, batch_size=8, sampler=SubsetRandomSampler(range(900)))
+valid_loader = DataLoader(whole, batch_size=8, sampler=SubsetRandomSampler(range(900, 1000)))
+for epoch in range(10):
+    net.train()
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+    with torch.no_grad():
+        for x, y in valid_loader:
+            print((net(x).argmax(1) == y).float().mean())
+""",
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+frames = Frames("train")
+loader = DataLoader(frames, batch_size=8, shuffle=True)
+in_order = DataLoader(frames, batch_size=8, shuffle=False)
+@torch.no_grad()
+def space_out():
+    net.train()
+    for indices, x in in_order:
+        for index, moved in zip(indices, net(x)):
+            frames.set_shift(index, moved.norm().item())
+for epoch in range(10):
+    net.train()
+    for indices, x in loader:
+        optimizer.zero_grad()
+        net(x).square().mean().backward()
+        optimizer.step()
+    space_out()
+""",
     """
 import torch
 from torch import nn
@@ -312,7 +355,7 @@ def _evaluated(context: Context, model: Obj, loop: TrainingLoop) -> Event | None
     training = [e for e in uses if reaches(e.result, losses) and e.context.within(loop.frame)]
     if not training or any(handed_out(context, model, f) for f in loop.frame.loops()):
         return None
-    used = {id(source) for e in training for source in _sources(context, e)}
+    trained_on = [source for e in training for source in _sources(context, e)]
     lines = {id(e.node) for e in training}  # the same line, followed for another process, trains too
     for event in uses:
         if (
@@ -327,7 +370,7 @@ def _evaluated(context: Context, model: Obj, loop: TrainingLoop) -> Event | None
         ):
             continue  # a pass of the training itself, of which the loss may make no use, or its targets
         sources = _sources(context, event)
-        other_data = bool(sources) and not any(id(s) in used for s in sources)
+        other_data = bool(sources) and not any(_same_data(s, one) for s in sources for one in trained_on)
         if not other_data and not (grad_off(event.context) and _companion_in_eval(context, model, event)):
             continue
         if not _in_eval(context, model, event):
@@ -358,6 +401,17 @@ def _sources(context: Context, event: Event) -> list[Value]:
     """The loaders and datasets that the input of a call comes from."""
     parts = (p for value in (*event.args, *event.kwargs.values()) for p in provenance(value, 400))
     return [p for p in parts if context.roles.of(p) == "loader"]
+
+
+def _same_data(source: Value, trained_on: Value) -> bool:
+    """Whether what a pass reads is what training reads: the same loader, or another one over the whole of its dataset."""
+    if source is trained_on:
+        return True
+    if not isinstance(source, Obj) or not isinstance(trained_on, Obj) or {source.name, trained_on.name} != {TORCH}:
+        return False
+    whole = all(setting(source, name) is None for name in ("sampler", "batch_sampler"))
+    data = dataset_of(source)
+    return whole and data is not None and data is dataset_of(trained_on)
 
 
 def _in_eval(context: Context, model: Obj, event: Event) -> bool:
