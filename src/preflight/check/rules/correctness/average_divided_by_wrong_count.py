@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.counts import operands
 from preflight.check.queries.loaders import setting
 from preflight.check.queries.metrics import added, averaged_match, batch_mean, counted, quotients, scaled
 from preflight.check.queries.tensors import graph
@@ -107,6 +108,15 @@ print(share)
 """,
     """
 import torch
+from torch.utils.data import DataLoader
+loader = DataLoader(samples, batch_size=16)
+right = 0
+for x, y in loader:
+    right += (net(x).argmax(1) == y).sum().item()
+print(right / len(loader) * (1 / 16), 0.0625 * right / len(loader))
+""",
+    """
+import torch
 from torch import nn
 from torch.utils.data import DataLoader
 model = nn.Linear(10, 2)
@@ -157,12 +167,14 @@ def check(context: Context) -> Iterator[Finding]:
         node = quotient.site.node if quotient.site is not None else None
         if unit is None or node is None or id(node) in told:
             continue
-        sum_, _ = scaled(numerator)
+        sum_, factor = scaled(numerator)
         found = added(context, sum_)
         if found is None or found[1] is None:
             continue
         part, carry = found
-        if unit[0] == "batches" and counted(part) is not None and unit[1] > 1 and not _divided_again(context, quotient):
+        if _made_good(context, quotient, factor, unit[0]):
+            continue
+        if unit[0] == "batches" and counted(part) is not None and unit[1] > 1:
             told.add(id(node))
             yield _finding(context, quotient, carry, part, "right answers of each example", "batches", "examples")
         elif unit[0] == "examples" and (batch_mean(context, part) or averaged_match(part)):
@@ -170,9 +182,19 @@ def check(context: Context) -> Iterator[Finding]:
             yield _finding(context, quotient, carry, part, "the mean of each batch", "examples", "batches")
 
 
-def _divided_again(context: Context, quotient: Value) -> bool:
-    """Whether the quotient is divided further, by the size of a batch: ``right / len(loader) / batch_size``."""
-    return any(o.args and settle(o.args[0]) is quotient for o in graph(context).made("/"))
+def _made_good(context: Context, quotient: Value, factor: float, unit: str) -> bool:
+    """Whether another factor makes good for the count: ``right / len(loader) / batch_size``, ``* (1 / batch_size)``.
+
+    A factor of 1 or 100 is none: it gives a share or a percentage.
+    """
+    made = graph(context).made
+    if unit == "batches" and any(o.args and settle(o.args[0]) is quotient for o in made("/")):
+        return True
+    for product in made("*"):
+        parts = operands(product)
+        if parts is not None and any(settle(part) is quotient for part in parts[1:]):
+            factor *= scaled(product)[1]
+    return 0.0 < factor < 1.0 if unit == "batches" else factor not in (1.0, 100.0)
 
 
 def _worth(context: Context, carry: Carry) -> bool:
