@@ -24,6 +24,8 @@ from preflight.source.logs.sharing import share
 
 SMALL = 48 << 20
 """Less than this is read at once: starting a process takes as long as reading 50 MB."""
+EACH = 1 << 16
+"""What a file weighs at least beside its bytes: what it is and who wrote it has to be found out for each."""
 _BATCH = 16 << 20
 _BATCH_FILES = 128
 # Made once, here: msgspec works out the types of a struct when a decoder is made, and two threads at once crash in it.
@@ -65,7 +67,7 @@ def read_all(
     many = cores() if processes is None else processes
     waiting = batches(work)
     many = min(many, len(waiting))
-    if many <= 1 or sum(wanted.source.size for wanted in work) < SMALL and processes is None:
+    if many <= 1 or sum(wanted.source.size + EACH for wanted in work) < SMALL and processes is None:
         return [read_one(wanted, rules) for wanted in work]
     pool = _Pool(work, packed, waiting[::-1], tell)
     threads = [threading.Thread(target=pool.serve, daemon=True) for _ in range(many)]
