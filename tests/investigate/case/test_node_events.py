@@ -6,6 +6,7 @@ import pytest
 
 from preflight.investigate.case.node_events import category_of, place_of, role_of
 from preflight.investigate.case.people import People
+from preflight.investigate.diagnose import diagnose
 from preflight.source.logs.read import read_logs
 from preflight.vocabulary.log import Hit, NodeEvent, Reading, Who
 
@@ -128,3 +129,21 @@ def test_an_event_that_names_the_rank_needs_nothing_else() -> None:
 )
 def test_what_an_event_means(one: NodeEvent, category: str, role: str) -> None:
     assert (category_of(one), role_of(one)) == (category, role)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("NVRM: Xid (PCI:0000:6d:00): 79, pid=4242, name=python, GPU has fallen off the bus.", "hardware.xid-lost"),
+        ("NVRM: Xid (PCI:0000:6d:00): 119, Timeout waiting for RPC from GSP! RPC timeout", "hardware.xid-firmware"),
+    ],
+)
+def test_of_what_says_the_same_of_a_line_that_is_told_which_says_more(tmp_path: Path, line: str, told: str) -> None:
+    (tmp_path / "dmesg.log").write_text(f"[ 84213.116032] {line}\n")
+    reading = read_logs([tmp_path])
+    assert len({hit.signature for hit in reading.hits}) > 1
+    incident = diagnose(tmp_path).incident
+    assert incident is not None
+    assert incident.signature == told
+    titles = [moment.text for moment in incident.timeline]
+    assert len(set(titles)) == len(titles) == 1

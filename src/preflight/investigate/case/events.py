@@ -175,7 +175,16 @@ def _while_saving(event: Event, saving: Sequence[Event]) -> Event:
 
 
 def _left(events: Sequence[Event]) -> Iterator[Event]:
-    """Return the events without those that a harmless line, or one right above them, explains."""
+    """Return the events without those that a harmless line, or one right above them, explains.
+
+    Nor are those returned of which another signature says the same of the same line, and more of what it was.
+    """
+    said = {
+        (*event.place, event.role, name)
+        for event in events
+        if event.signature is not None
+        for name in event.signature.supersedes
+    }
     explained = {
         (event.hit.file, event.hit.line + below, name)
         for event in events
@@ -183,7 +192,12 @@ def _left(events: Sequence[Event]) -> Iterator[Event]:
         for name in event.signature.supersedes
         for below in range(_RIGHT_BELOW + 1)
     }
-    return (event for event in events if (*event.place, event.id) not in explained or _led_on(event, events))
+    return (
+        event
+        for event in events
+        if (*event.place, event.role, event.id) not in said
+        and ((*event.place, event.id) not in explained or _led_on(event, events))
+    )
 
 
 def _led_on(event: Event, events: Sequence[Event]) -> bool:
