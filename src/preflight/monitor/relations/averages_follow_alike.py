@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Premise, Relation
+from preflight.monitor.relations.copies_stay_apart import APART
 from preflight.monitor.views.kept import FAST, SLOW, Look, kept_of, share_kept
+from preflight.monitor.views.options import numbers_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.window import Window
@@ -28,8 +30,9 @@ class AveragesFollowAlike(Relation):
     moved a little towards them, is the trained network itself. Learnt of each network or table of tensors that follows
     trained ones, from how the sums of its matrices move from step to step (see `averages-keep-their-past`): whether
     three steps that move it leave a share of what it was, or none. How large the share is, and after how many steps it is
-    moved, are settings. Nothing is said of one whose matrices move otherwise, nor of a run that goes on
-    with the state of an optimizer.
+    moved, are settings. Nothing is said of one whose matrices move otherwise, nor of a network of which it is learnt that it
+    stays apart (`copies-stay-apart`), nor of a copy where somebody chose a one, nor of a run that goes on with the state of
+    an optimizer.
     """
 
     name = "averages-follow-alike"
@@ -61,10 +64,14 @@ class AveragesFollowAlike(Relation):
             row = self._rows.setdefault(word, [])
             told = _how(share_kept(before, now))
             row[:] = [*row, told] if told and told in row[-1:] else [told]
-            if told and len(row) >= _ROW:
+            if told and len(row) >= _ROW and not (told == _COPIES and 1.0 in numbers_of(window)):
                 calls = window.named("step")
                 call = calls[-1] if calls else None
                 yield Example((pattern_of(word),), True, {}, (word,), call=call, value=told)
+
+    @classmethod
+    def follows_from(cls, subject: Mapping[str, Any]) -> Iterator[tuple[Premise, ...]]:
+        yield (Premise("copies-stay-apart", {"copy": subject.get("average"), "value": APART}),)
 
     @classmethod
     def trivial(cls, subject: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from preflight.monitor.window import Window
 _SAME = 3
 """Looks that must agree before it is said."""
 _EARLY = 8
-_APART, _ALIKE = "stays behind what it was copied from", "is the same as what it was copied from at each step"
+APART, _ALIKE = "stays behind what it was copied from", "is the same as what it was copied from at each step"
 
 
 class CopiesStayApart(Relation):
@@ -65,7 +65,7 @@ class CopiesStayApart(Relation):
         self._before.update(now)
         for root, same in found.items():
             past = self._seen.setdefault(root, [])
-            past.append(_ALIKE if all(same) else _APART)
+            past.append(_ALIKE if all(same) else APART)
             chosen = past[-1] == _ALIKE and 1.0 in numbers_of(window)
             if _SAME <= len(past) <= _EARLY and len(set(past)) == 1 and not chosen:
                 yield Example((root,), True, {}, (root,), call=steps[-1].call, value=past[-1])
