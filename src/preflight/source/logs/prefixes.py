@@ -48,7 +48,7 @@ _TOKENS = re.compile(
             r"\((?:[A-Za-z_]\w{0,40}?[ _])?(?:[DP]P\d{1,7}[ _]){0,4}(?:TP|rank=|[Ww]orker/)(?P<rank_engine>\d{1,7})(?:[ _][A-Z]{2}\d{1,7}){0,4}"
             r" pid=(?P<pid_engine>\d+)\)",
             r"(?:[DP]P\d{1,7} ){0,4}TP(?P<rank_tensor>\d{1,7})(?: [A-Z]{2}\d{1,7}){0,4}\]",
-            r"\[(?i:worker|trainer)[ :_=#-](?P<worker>\d{1,4})\]",
+            r"\[(?i:worker|trainer)[ :_=#-](?P<worker>\d{1,4})(?:/\d{1,4})?\]",
             # who: a rank of its node
             r"\[(?i:local[ _]?rank)[ :_=]{0,2}(?P<local>\d{1,4})\]:?",
             r"\[(?P<role>[A-Za-z_][A-Za-z_.-]*)(?P<local_role>\d{1,4})(?:\|(?P<rank_role>\d{1,7}))?\]:",
@@ -79,6 +79,8 @@ _TOKENS = re.compile(
             r"\[[A-Za-z_][\w.]{0,80}:\d{2,6}\](?= \[(?:PID|(?i:rank))[ :_=]{0,2}\d)",
             r"\[(?:NeMo|titan|rank_zero|root|trainer|Trainer|PyTorch|__main__)\b\]?(?: (?P<nemo>[IWED])\b)?",
             r"std(?:out|err) [FP](?= )",
+            # the priority that the journal, and the kernel, take from the beginning of a line
+            r"^<[0-7]>(?=[\w\[])",
             # the priority and the version of a line of syslog in its newer form
             r"<\d{1,3}>1(?= \d{4}-\d\d-)",
             r"(?:root|__main__)\b",

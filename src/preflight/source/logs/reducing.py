@@ -327,6 +327,9 @@ class Reducer:
         attempt = about.attempt if about.attempt is not None else self._file.who.attempt
         if end.teller == "shell" and about == Who():
             about = teller
+        elif end.teller == "lightning" and line.head.who.rank is not None:
+            # What it puts before the line is the place of the child on its node, and not its own.
+            about = msgspec.structs.replace(about, local_rank=line.head.who.rank)
         self.result.endings.append(
             Ending(
                 about=msgspec.structs.replace(about, node=node, attempt=attempt),

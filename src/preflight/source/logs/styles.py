@@ -29,7 +29,7 @@ _OWN_HOLD = (b"0]", b"0)", b"[rank", b"[Rank", b"(rank", b"(Rank", b"\nrank", b"
 _NOUGHTS = bytes.maketrans(b"123456789", b"000000000")
 _BARE = re.compile(rb"\n[Rr]ank")
 """What a line that says who wrote it holds near its beginning."""
-_WORKER = re.compile(rb"\[(?:[Ww]orker|WORKER|[Tt]rainer|TRAINER)[ :_=#-](\d{1,4})\]")
+_WORKER = re.compile(rb"\[(?:[Ww]orker|WORKER|[Tt]rainer|TRAINER)[ :_=#-](\d{1,4})(?:/\d{1,4})?\]")
 _LOOKED_AT = 3 << 12
 _OF_TORCH = re.compile(r"\[rank(\d{1,7})\]:")
 _OF_SEVERAL = re.compile(
