@@ -48,6 +48,7 @@ class People:
         self._number_places()
         self._number_pods()
         self._number_like_others()
+        self._number_by_size(reading)
         self._number_the_one_left(reading)
         workers = self._workers_of_one_agent(reading)
         self.world = reading.world_size
@@ -230,6 +231,23 @@ class People:
             rank = left.pop()
             self.by_node[numbers[rank]] = rank
             self._learn(Who(rank, numbers[rank]))
+
+    def _number_by_size(self, reading: Reading) -> None:
+        """Take the numbers of what speaks for ranks where no rank is told and as many speak as the run is said to have.
+
+        A loop that starts one process after the other names their files so (``worker.0.txt``), and who says how many there are
+        says as well that each of them is one.
+        """
+        found = [told for node in self.nodes if (told := _NUMBERED.fullmatch(node))]
+        numbers = {int(told[2]): told[0] for told in found}
+        alone = len(numbers) == len(self.nodes) and len({told[1] for told in found}) == 1
+        if self.seen or self._heard or len(numbers) < _ENOUGH or len(numbers) != reading.world_size or not alone:
+            return
+        if set(numbers) != set(range(len(numbers))) or any(who.local_rank for who in self.files.values()):
+            return
+        for rank, node in sorted(numbers.items()):
+            self.by_node[node] = rank
+            self._learn(Who(rank, node))
 
     def _fill_nodes(self, bases: dict[str, set[int]]) -> None:
         """Say how many ranks a node has, and give ranks without a node that of the ranks around them."""

@@ -24,7 +24,7 @@ from preflight.investigate.cause.refusals import refused
 from preflight.investigate.cause.wanted import of_missing
 from preflight.investigate.cause.words import category_of_file
 from preflight.investigate.course.interrupted import interrupts_in, without_broken_off, without_warned
-from preflight.investigate.culprit.exit_code import killed_with_its_step
+from preflight.investigate.culprit.exit_code import killed_with_its_step, stopped
 from preflight.investigate.culprit.vote import Scene, before, compares
 from preflight.investigate.observations.weighing import observed_in, weighed
 from preflight.vocabulary.incident import Culprit, Hypothesis, Reason
@@ -250,8 +250,14 @@ def _mute(scene: Scene, culprit: Culprit) -> list[Event]:
         if event.role == "cascade" and (event.hit.about is None or event.id.startswith("network."))
     }
     ends = ("exit.error",) if scene.waited or scene.differed else ("exit.error", "exit.terminated")
+    asked = stopped(scene)  # one that a launcher stopped with the rest had begun it in another way
     return [
-        event for event in scene.failing if event.id in ends and event.rank in culprit.ranks and event.rank not in own
+        event
+        for event in scene.failing
+        if event.id in ends
+        and event.rank in culprit.ranks
+        and event.rank not in own
+        and not (event.id == "exit.terminated" and event.rank in asked)
     ]
 
 

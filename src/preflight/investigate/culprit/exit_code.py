@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from preflight.investigate.course.endings import died, signal_of
 from preflight.investigate.course.interrupted import interrupts_in
+from preflight.investigate.culprit.left_early import said_its_end
 from preflight.investigate.culprit.vote import Scene, Vote, speaks_for_itself, tells_of_others
 from preflight.vocabulary.incident import Quote
 from preflight.vocabulary.log import Ending
@@ -94,11 +95,13 @@ def votes(scene: Scene) -> Iterator[Vote]:
             yield Vote(
                 kind="exit-error", rank=rank, strength=strength, text=f"ended with exit code {code}", quotes=quotes
             )
+    yield from _of_a_node(scene)
     for rank, quotes in closed.items():
         asked.setdefault(rank, ("was still alive when its launcher stopped it", quotes))
     yield from _left_over(scene, asked)
+    gone = said_its_end(scene) if asked else {}  # it had left the others before its process was asked to stop
     for rank, (text, quotes) in asked.items():
-        if rank not in innocent and spared:
+        if rank not in innocent and rank not in gone and spared:
             yield Vote(kind="exit-asked", rank=rank, strength=spared, text=text, quotes=quotes)
     for rank, ending in firsts.items():
         if rank not in closed and not in_vain and not scene.differed and rank not in crashed:
@@ -108,6 +111,22 @@ def votes(scene: Scene) -> Iterator[Vote]:
             less = len(innocent) > 1 or rank in victims or _at_once(scene, rank, ending)
             strength = (0.25 if less else 1.0) / len(firsts)
             yield Vote(kind="agent-first", rank=rank, strength=strength, text=text, quotes=_quote(scene, ending))
+
+
+def _of_a_node(scene: Scene) -> Iterator[Vote]:
+    """Vote for the only node of which a process was ended by a signal that no launcher sends first, where nothing tells its rank."""
+    people = scene.case.people
+    struck: dict[str, tuple[int, Ending]] = {}
+    for ending in scene.case.endings:
+        signal, node = signal_of(ending.code or 0), ending.about.node
+        nameless = node is not None and people.rank_of(ending.about, ending.file) is None
+        if nameless and signal in _FATAL and not (signal == 9 and scene.waited):
+            struck.setdefault(str(node), (signal, ending))
+    others = {one.about.node for one in scene.case.endings if one.code} - {None, *struck}
+    if len(struck) == 1 and others:
+        node, (signal, ending) = struck.popitem()
+        yield Vote(kind="exit-signal", node=node, quotes=_quote(scene, ending),
+                   text=f"a process of it was ended by signal {signal} ({_FATAL[signal]}), and those of other nodes by an error")  # fmt: skip
 
 
 def _sent_by_launcher(scene: Scene, signal: int) -> bool:

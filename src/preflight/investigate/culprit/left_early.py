@@ -21,7 +21,7 @@ _TROUBLE = re.compile(r"error|exception|fail|traceback|signal|killed|abort", re.
 
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for the few ranks that tell of their end, or ended well, where the others fail only for want of somebody."""
-    done = _done(scene) or _said(scene)
+    done = _done(scene) or said_its_end(scene)
     tell = {event.rank for event in scene.failing if event.role == "cascade" and event.rank is not None}
     # Who waits in vain at its end is told from those that are still at work, though it alone could say so before all were stopped.
     left = tell - set(done) or (
@@ -62,25 +62,38 @@ def _done(scene: Scene) -> dict[int, tuple[str, tuple[Quote, ...]]]:
     return found
 
 
-def _said(scene: Scene) -> dict[int, tuple[str, tuple[Quote, ...]]]:
-    """Return the ranks whose last line says that they have come to an end, where others waited for somebody in vain."""
+def said_its_end(scene: Scene) -> dict[int, tuple[str, tuple[Quote, ...]]]:
+    """Return the ranks whose last line says that they have come to an end, where others waited for somebody in vain.
+
+    Where the others lost their connection instead, all of them have to tell of it, and behind those words.
+    """
     case = scene.case
-    if not scene.waited:
-        return {}
-    told = {event.rank for event in scene.failing if event.role == "cascade"}
+    told = {event.rank: event for event in reversed(scene.failing) if event.role == "cascade"}
     stepped = {(one.file, one.line) for one in case.steps}
-    last = [(case.people.rank_of(one.who, one.file), one.file, one.last_line or 0, one.last_text)
+    last = [(case.people.rank_of(one.who, one.file), one.file, one.last_line or 0, one.last_text, one.last_time)
             for one in case.reading.spoke]  # fmt: skip
     last += [
-        (case.people.rank_of(one.who, one.index), one.index, one.lines, one.last_text)
+        (case.people.rank_of(one.who, one.index), one.index, one.lines, one.last_text, one.last_time)
         for one in case.reading.files
         if one.who.rank is not None or one.who.local_rank is not None
     ]
     found: dict[int, tuple[str, tuple[Quote, ...]]] = {}
-    for rank, file, line, text in last:
+    times: list[float | None] = []
+    for rank, file, line, text, time in last:
         if rank is None or rank in told or (file, line) in stepped or _TROUBLE.search(text):
             continue
-        if _LAST_WORDS.search(text):
+        if _LAST_WORDS.search(text) and rank not in found:
             said = f"its last words are those of one that has come to its end: {text}"
-            found.setdefault(rank, (said, (Quote(case.path(file), line, text),)))
-    return found
+            found[rank] = (said, (Quote(case.path(file), line, text),))
+            times.append(time)
+    return found if scene.waited or _all_cut_off(scene, set(found), times) else {}
+
+
+def _all_cut_off(scene: Scene, done: set[int], times: Collection[float | None]) -> bool:
+    """Return whether each of the other ranks lost its connection after some had said their last words, as far as clocks tell."""
+    lost = [event for event in scene.failing if event.role == "cascade" and event.category == "network"]
+    spoken = max((time for time in times if time is not None), default=None)
+    if spoken is None or None in times or not lost:
+        return False
+    behind = all(event.time is not None and event.time + event.error >= spoken for event in lost)
+    return behind and {event.rank for event in lost} - {None} == set(scene.case.people.ranks()) - done

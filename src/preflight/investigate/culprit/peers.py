@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from preflight.investigate.case.case import Event
-from preflight.investigate.culprit.vote import STORE_WAITS, Scene, Vote
+from preflight.investigate.culprit.vote import STORE_REFUSED, STORE_WAITS, Scene, Vote, alone_with_the_store
+
+OF_A_SILENT_KEEPER = 0.75
+"""It may be there, at an address at which the others do not look for it."""
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
@@ -162,6 +165,10 @@ def _store(scene: Scene) -> Iterator[Vote]:
     told = [event for event in scene.failing if event.id == "network.store-gone"]
     others = [event for event in told if event.node is not None and event.node != home]
     yield from _agent(scene, told)
+    if alone_with_the_store(scene):
+        refused = next(event for event in scene.roots() if event.id == STORE_REFUSED)
+        yield Vote(kind="accused", rank=0, strength=OF_A_SILENT_KEEPER, quotes=(scene.case.quote(refused.hit),),
+                   text="keeps the store, which no other rank could reach, and says nothing of a failure")  # fmt: skip
     if home is None or not others or any(event.node == home for event in told) or _store_waits(scene):
         return
     text = "keeps the store, which ranks of other nodes find gone"

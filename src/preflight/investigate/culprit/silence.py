@@ -156,8 +156,9 @@ def _files(scene: Scene) -> dict[int, tuple[int, int]]:
     found: dict[int, tuple[int, int]] = {}
     people = scene.case.people
     for one in scene.case.reading.files:
-        if one.kind == "text" and one.who.rank is not None and one.lines:
-            found[one.who.rank] = (one.index, one.lines)
+        rank = people.rank_of(one.who, one.index)  # also of one that is known by what its file is called alone
+        if one.kind == "text" and rank is not None and one.lines:
+            found[rank] = (one.index, one.lines)
     for spoke in scene.case.reading.spoke:
         rank = people.rank_of(spoke.who, spoke.file)
         if rank is not None:

@@ -114,10 +114,21 @@ def best_roots(scene: Scene) -> dict[int, Event]:
         if known is None or (event.specific, before(event, known)) > (known.specific, False):
             best[event.rank] = event
     kept = best.get(0)
-    if kept is None or not kept.specific or kept.id == STORE_REFUSED:
+    if not alone_with_the_store(scene) and (kept is None or not kept.specific or kept.id == STORE_REFUSED):
         return best
-    # The first rank keeps the store: where it names a cause, who cannot reach the store tells of it.
+    # The first rank keeps the store: where it names a cause, or left, who cannot reach the store tells of it.
     return {rank: event for rank, event in best.items() if event.id != STORE_REFUSED}
+
+
+def alone_with_the_store(scene: Scene) -> bool:
+    """Return whether no rank but the first, which keeps the store, could reach it, and that one is there and tells of no failure.
+
+    Where it waits for them at an address at which they are not, it says so when its own time is up.
+    """
+    refused = {event.rank for event in scene.roots() if event.id == STORE_REFUSED}
+    others = set(scene.case.people.ranks()) - {0}
+    tells = any(event.rank == 0 and event.role in ("root", "cascade") for event in scene.failing)
+    return len(others) > 1 and refused == others and 0 in scene.case.people.seen and not tells
 
 
 def _own_numbers(scene: Scene) -> tuple[int, int] | None:

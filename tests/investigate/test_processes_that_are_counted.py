@@ -1,0 +1,115 @@
+"""Who began it where processes are known by a number alone: that of their file, of their label, or of the launcher's word on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from preflight.investigate.diagnose import diagnose
+from preflight.vocabulary.incident import Incident
+
+Investigated = Callable[[Mapping[str, str]], Incident]
+REFUSED = "torch.distributed.DistNetworkError: The client socket has timed out after 22000ms while trying to connect to (10.1.0.1, 31871)."
+CLOSED = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.1.0.1]:41112"
+LATE = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 9000ms for recv operation to complete"
+MISSING = "FileNotFoundError: [Errno 2] No such file or directory: '/data/part_7.bin'"
+
+
+@pytest.fixture
+def incident_of(tmp_path: Path) -> Investigated:
+    def investigated(texts: Mapping[str, str]) -> Incident:
+        for name, text in texts.items():
+            (tmp_path / name).write_text(text)
+        return diagnose([str(tmp_path)]).incident
+
+    return investigated
+
+
+def steps(count: int) -> str:
+    return "".join(
+        f"2026-02-03 04:05:{second:02d},123 fit INFO step {second} loss 1.{second}\n" for second in range(count)
+    )
+
+
+def raised(says: str, label: str = "") -> str:
+    lines = ("Traceback (most recent call last):", '  File "/job/fit.py", line 20, in main', says)
+    return "".join(f"{label}{line}\n" for line in lines)
+
+
+def test_files_counted_to_the_size_of_the_run_are_those_of_its_ranks(incident_of: Investigated) -> None:
+    files = {
+        f"proc-server{n}.txt": f"start, world size 4\n{steps(6)}" + ("" if n == 2 else raised(LATE)) for n in range(4)
+    }
+    assert incident_of(files).culprit.ranks == (2,)
+
+
+def test_files_of_machines_of_several_ranks_are_not_those_of_ranks(incident_of: Investigated) -> None:
+    files = {f"server{n}.txt": f"start, world size 16\n{steps(6)}" + ("" if n == 2 else raised(LATE)) for n in range(4)}
+    assert 2 not in incident_of(files).culprit.ranks
+
+
+def test_the_keeper_of_the_store_left_where_no_other_rank_reaches_it(incident_of: Investigated) -> None:
+    files = {f"server{n}.txt": "start, world size 3\n" + (raised(REFUSED) if n else "") for n in range(3)}
+    assert incident_of(files).culprit.ranks == (0,)
+
+
+def test_nobody_is_accused_where_the_keeper_cannot_reach_the_store_either(incident_of: Investigated) -> None:
+    files = {f"server{n}.txt": "start, world size 3\n" + raised(REFUSED) for n in range(3)}
+    assert incident_of(files).culprit.ranks == ()
+
+
+def test_workers_of_so_many_behind_a_priority_are_ranks(incident_of: Investigated) -> None:
+    lines = [f"<6>I0203 04:05:{10 + at}.000123 71{n} fit.cc:40] [worker {n}/3] step {at} loss 1.{at}\n"
+             for at in range(4) for n in range(3)]  # fmt: skip
+    lines.append(f"<3>E0203 04:05:20.000123 711 fit.cc:91] [worker 1/3] {MISSING}\n")
+    lines += [f"<3>E0203 04:05:21.000123 71{n} fit.cc:12] [worker {n}/3] {CLOSED}\n" for n in (0, 2)]
+    incident = incident_of({"job.log": "".join(lines)})
+    assert incident.culprit.ranks == (1,)
+    assert incident.first_failure is not None
+    assert incident.first_failure.time is not None
+
+
+def test_lightning_says_before_the_line_which_child_it_is_about(incident_of: Investigated) -> None:
+    members = "".join(f"Initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/4\n" for rank in range(4))
+    ended = (
+        "[rank: 3] Child process with PID 8213 terminated with code -11. Forcefully terminating all other processes\n"
+    )
+    assert incident_of({"out.log": members + ended}).culprit.ranks == (3,)
+
+
+def launched(host: str, code: int) -> str:
+    at = f"{host}: [2026-02-03 04:05:40,413]"
+    begun = "".join(
+        f"{at} [INFO] [launch.py:256:main] process 811{n} spawned with command: ['python3']\n" for n in range(4)
+    )
+    return (
+        f"{begun}{at} [INFO] [launch.py:319:sigkill_handler] Killing subprocess 8110\n"
+        f"{at} [ERROR] [launch.py:325:sigkill_handler] ['python3', '-u', 'fit.py', '--local_rank=1'] exits with return code = {code}\n"
+    )
+
+
+@pytest.mark.parametrize(("codes", "nodes"), [((1, -11), ("host-1",)), ((-11, 1), ("host-0",)), ((-11, -11), ())])
+def test_where_one_process_was_struck_is_told_by_its_launcher(
+    incident_of: Investigated, codes: tuple[int, int], nodes: tuple[str, ...]
+) -> None:
+    told = "".join(launched(f"host-{n}", code) for n, code in enumerate(codes))
+    assert incident_of({"run.log": told + "pdsh@login: host-1: ssh exited with exit code 1\n"}).culprit.nodes == nodes
+
+
+def _left(last: str, second: int) -> str:
+    lines = [f"[rank{n}] 2026-02-03 04:05:{10 + at:02d} step {at} loss 1.{at}\n" for at in range(5) for n in range(4)]
+    lines.append(f"[rank2] 2026-02-03 04:05:{second:02d} {last}\n")
+    lines += [f"[rank{n}] 2026-02-03 04:05:20 {CLOSED}\n" for n in (0, 1, 3)]
+    return "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("last", "second", "left"), [("no more samples, finished", 19, True), ("no more samples, finished", 25, False)]
+)
+def test_who_says_that_it_is_done_before_all_others_lose_it_has_left_them(
+    incident_of: Investigated, last: str, second: int, left: bool
+) -> None:
+    reasons = [reason.text for reason in incident_of({"job.log": _left(last, second)}).culprit.reasons]
+    assert any("come to its end" in text for text in reasons) == left
