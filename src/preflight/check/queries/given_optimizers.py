@@ -48,7 +48,7 @@ class GivenUpdate:
 
 
 def given_updates(context: Context) -> Iterator[GivenUpdate]:
-    """Each loop with one backward and one step of an optimizer that was handed in, all in each pass and under no test.
+    """Each loop with one backward and one step of an optimizer that was handed in, all in each pass or under one test.
 
     Such a thing is an optimizer by its use: it clears and it steps.
     """
@@ -66,5 +66,6 @@ def given_updates(context: Context) -> Iterator[GivenUpdate]:
         events = (backward, step, *loop.zeros, *loop.clips)
         if any(settle(z.receiver) is not optimizer for z in loop.zeros if z.receiver is not None):
             continue
-        if all(e.context.loops()[:1] == [loop.frame] and not guards(e, loop.frame) for e in events):
+        asked = guards(step, loop.frame)
+        if all(e.context.loops()[:1] == [loop.frame] and guards(e, loop.frame) == asked for e in events):
             yield GivenUpdate(loop, backward, step, tuple(loop.zeros), tuple(loop.clips))

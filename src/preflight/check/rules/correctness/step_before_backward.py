@@ -111,9 +111,57 @@ for x in data:
     cost.backward()
     sgd.zero_grad()
 """,
+    """
+import torch
+def one_epoch(net, loader, optimizer):
+    for x, y in loader:
+        if len(x) < 2:
+            continue
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(net(x), y)
+        optimizer.step()
+        loss.backward()
+""",
+    """
+import torch
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+def one_epoch(loader):
+    for x, y in loader:
+        if x.isnan().any():
+            continue
+        loss = torch.nn.functional.mse_loss(net(x), y)
+        optimizer.zero_grad()
+        optimizer.step()
+        loss.backward()
+for epoch in range(3):
+    one_epoch(torch.utils.data.DataLoader(data, batch_size=8, shuffle=True))
+""",
 )
 
 GOOD = (
+    """
+import torch
+def one_epoch(net, loader, optimizer, scheduler):
+    for i, (x, y) in enumerate(loader):
+        if x.isnan().any():
+            continue
+        loss = torch.nn.functional.mse_loss(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        if i < 100:
+            continue
+        optimizer.step()
+net = torch.nn.Linear(4, 4)
+sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+for i, (x, y) in enumerate(data):
+    if len(x) < 2:
+        continue
+    if i % 4 == 0:
+        sgd.step()
+        sgd.zero_grad()
+    torch.nn.functional.mse_loss(net(x), y).backward()
+""",
     """
 def one_epoch(model, loader, criterion, optimizer, every):
     for i, (x, y) in enumerate(loader):
@@ -210,8 +258,12 @@ def check(context: Context) -> Iterator[Finding]:
         frame, first, last = update.loop.frame, backwards[0], update.steps[-1]
         if last.number > first.number or (_with_closure(last) and last.receiver is update.optimizer):
             continue
-        if guards(last, frame) or guards(first, frame) or not update.zeros or last.context.loops()[:1] != [frame]:
+        if not update.zeros or last.context.loops()[:1] != [frame]:
             continue
+        if any(
+            guards(e, frame) != guards(last, frame) for e in (first, *(update.zeros if guards(last, frame) else ()))
+        ):
+            continue  # under one test all are of one pass: where it fails, as after a ``continue``, nothing is done
         if _late(update.zeros, last, first) and _begun(context, frame, last):
             continue
         yield _finding(context, update.zeros, last, first, update.name())
