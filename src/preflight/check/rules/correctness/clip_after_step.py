@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.given_optimizers import belongs_to_loss, given_updates
 from preflight.check.queries.updates import Update, happens_with, updates
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
@@ -32,7 +33,7 @@ RULE = Rule(
     code="OPT014",
     severity="error",
     confidence="likely",
-    needs=("training_loop", "optimizer"),
+    needs=("training_loop",),
     layer="D",
     tags=("optimizer", "clipping"),
 )
@@ -80,9 +81,35 @@ for x in data:
     torch.nn.utils.clip_grad_norm_(list(net.parameters()), args.clip)
     sgd.zero_grad()
 """,
+    """
+import torch
+def one_epoch(net, loader, optimizer, limit):
+    for x, y in loader:
+        if len(x) < 2:
+            continue
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(net(x), y).backward()
+        optimizer.step()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), limit)
+""",
 )
 
 GOOD = (
+    """
+import torch
+def one_epoch(net, loader, optimizer, limit):
+    for x, y in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(net(x), y).backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), limit)
+        optimizer.step()
+def measured_epoch(net, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(net(x), y).backward()
+        optimizer.step()
+        print(torch.nn.utils.clip_grad_norm_(net.parameters(), float("inf")))
+""",
     """
 import torch
 from torch import nn
@@ -187,22 +214,34 @@ def check(context: Context) -> Iterator[Finding]:
             and happens_with(last, c, update.loop.frame)
             and not any(_for_another(c, other, update) for other in every)
         ]
-        infinite = [c for c in late if context.value(c.argument(1, "max_norm")) == float("inf")]
-        if not late or infinite:
-            continue
-        yield context.finding(
-            RULE,
-            late[0],
-            "gradients are clipped after the optimizer has used them: the clipping has no effect",
-            evidence=[Evidence("clippings before the step", 0), Evidence("clippings after the step", len(late))],
-            fix=Fix(
-                title="clip between backward() and step()",
-                safe=False,
-                instruction=f"move the clipping before {update.name()}.step()",
-                expected="the step uses clipped gradients",
-            ),
-            related=[(last, "the optimizer steps here")],
-        )
+        if late and not _measures(context, late):
+            yield _finding(context, late, last, update.name())
+    for given in given_updates(context):
+        late = [c for c in given.clips if c.number > given.step.number and belongs_to_loss(given.loop, c)]
+        all_late = late and len(late) == len(given.clips) and given.backward.number < given.step.number
+        if all_late and not _measures(context, late):
+            yield _finding(context, late, given.step, "optimizer")
+
+
+def _measures(context: Context, clips: list[Event]) -> bool:
+    """Whether a clipping to no limit only measures the norm."""
+    return any(context.value(c.argument(1, "max_norm")) == float("inf") for c in clips)
+
+
+def _finding(context: Context, late: list[Event], step: Event, name: str) -> Finding:
+    return context.finding(
+        RULE,
+        late[0],
+        "gradients are clipped after the optimizer has used them: the clipping has no effect",
+        evidence=[Evidence("clippings before the step", 0), Evidence("clippings after the step", len(late))],
+        fix=Fix(
+            title="clip between backward() and step()",
+            safe=False,
+            instruction=f"move the clipping before {name}.step()",
+            expected="the step uses clipped gradients",
+        ),
+        related=[(step, "the optimizer steps here")],
+    )
 
 
 def _for_another(clip: Event, other: Update, update: Update) -> bool:
