@@ -220,6 +220,16 @@ def test_a_loss_is_known_of_when_the_run_was_sealed(tmp_path: Path) -> None:
     assert [process.unjudged for process in after.folder.processes] == [4]
 
 
+def test_a_run_of_which_a_table_is_lost_is_not_decided(tmp_path: Path) -> None:
+    path, _ = _healthy(tmp_path / "run")
+    seal(path.parent)
+    for kind, verdict in (("memory", "GO"), ("state", "UNKNOWN")):
+        (path.parent / f"{kind}.parquet").unlink(missing_ok=True)
+        follower = Follower(TraceFolder(path.parent), shipped())
+        follower.check()
+        assert report_of(follower, shipped(), "test").verdict == verdict
+
+
 def test_a_cut_at_the_end_is_no_loss_before_anything(tmp_path: Path) -> None:
     path, blocks = _healthy(tmp_path / "run")
     path.write_bytes(b"".join([*blocks[:8], blocks[8][:-3]]))

@@ -255,7 +255,7 @@ def test_a_table_that_is_damaged_costs_only_itself(tmp_path: Path, kind: str, hu
     batches = list(trace.poll())
     assert content(batches) == {key: value for key, value in whole.items() if key[1] != kind}
     [gap] = [one for one in gaps(trace) if one.what != "no run"]
-    assert (gap.what, gap.file, gap.rows) == ("damage", f"{kind}.parquet", rows)
+    assert (gap.what, gap.file, gap.rows) == ("unjudged", f"{kind}.parquet", rows)
     assert gap.text.startswith(f"{kind}.parquet is {'missing' if hurt == 'gone' else 'damaged'}")
     assert gap.text.endswith(f"; its {rows} rows of kind {kind} are lost")
 

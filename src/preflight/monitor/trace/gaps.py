@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from heapq import nlargest
 from statistics import median
+from typing import Literal
 
 from preflight.monitor.collect.columns import PAUSED, REPEATED, THREADS, TOLD
 from preflight.vocabulary.trace import TraceGap
@@ -21,6 +22,8 @@ MOST_RANKS = 8
 MOST_SAID = 300
 SHELL = 128
 """What is added to the number of the signal that ended a program, for its exit code."""
+_BESIDE = frozenset({"memory", "trouble", "warning"})
+"""Kinds of rows of which nothing is judged."""
 CLOCKS_APART = 2.0
 """Seconds by which two clocks of one machine may differ."""
 
@@ -85,7 +88,8 @@ def _lost(folder: TraceFolder) -> Iterator[TraceGap]:
         table = folder.sealed.index.tables[kind]
         how_many = f"{table.rows:,} rows" if table.rows else "rows"  # an index made anew cannot count them
         text = f"{why}; its {how_many} of kind {kind} are lost"
-        yield TraceGap(what="damage", text=text, file=table.file, rows=table.rows or None)
+        what: Literal["damage", "unjudged"] = "damage" if kind in _BESIDE else "unjudged"
+        yield TraceGap(what=what, text=text, file=table.file, rows=table.rows or None)
 
 
 def _is_lost(folder: TraceFolder, process: Process, kind: str) -> bool:
