@@ -6,14 +6,18 @@ import atexit
 import contextlib
 import functools
 import os
+import signal
 import sys
-from types import ModuleType, TracebackType
-from typing import Any
+from types import FrameType, ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
 
 from .arrivals import arrived
 from .importing import Imports
 from .settings import Settings, from_environment
 from .tracebacks import without_own
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _OLDEST = (2, 4)
 
@@ -68,7 +72,7 @@ class _Ending:
         own = sys.excepthook
 
         def excepthook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> Any:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception), _unhurried():
                 self.error = _words(value)
                 without_own(value)
                 trace = value.__traceback__
@@ -127,7 +131,8 @@ class _Ending:
 
     def end(self) -> None:
         error = self.error or self._unheard()
-        self.session.stop("exception" if error else "exit", None if error is None else 1, error)
+        with _unhurried():
+            self.session.stop("exception" if error else "exit", None if error is None else 1, error)
 
     def _unheard(self) -> str | None:
         """What ends the process where the hook does not hear of it.
@@ -141,6 +146,30 @@ class _Ending:
         if isinstance(error, SystemExit):
             error = error.__context__ if error.code else None
         return None if error is None else _words(error)
+
+
+@contextlib.contextmanager
+def _unhurried() -> Iterator[None]:
+    """Let one interrupt pass while the process is on its way out: the trace would be cut off, and nothing be sooner.
+
+    Who presses the keys twice, or a sender who reaches the process and its launcher, interrupts what ends already; the
+    one after that is heard. A handler of the program's own stays as it is.
+    """
+    own = signal.getsignal(signal.SIGINT)
+
+    def first(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, own)
+
+    placed = False
+    if own is signal.default_int_handler:
+        with contextlib.suppress(ValueError):  # not in the main thread, which alone is interrupted
+            signal.signal(signal.SIGINT, first)
+            placed = True
+    try:
+        yield
+    finally:
+        if placed and signal.getsignal(signal.SIGINT) is first:
+            signal.signal(signal.SIGINT, own)
 
 
 def _words(error: BaseException) -> str:
