@@ -17,6 +17,7 @@ from preflight.monitor.library_of import shipped
 from preflight.monitor.relation import Relation, relations
 from preflight.monitor.trace.folder import TraceFolder
 from preflight.monitor.trace.gaps import gaps
+from preflight.monitor.trace.seal import seal
 from preflight.monitor.window import Window
 from preflight.vocabulary.report import Report
 from preflight.vocabulary.watched import NotJudged
@@ -48,6 +49,18 @@ def test_a_healthy_run_is_judged_whole(tmp_path: Path) -> None:
     report = check_trace(training(tmp_path / "run"))
     assert report.verdict == "GO"
     assert not_judged(report) == ()
+
+
+@pytest.mark.parametrize("apart_at", [None, 6])
+def test_where_a_table_is_lost_not_all_is_judged_and_what_is_found_decides(
+    tmp_path: Path, apart_at: int | None
+) -> None:
+    folder = training(tmp_path / "run", world=2, apart_at=apart_at)
+    seal(folder)
+    (folder / "end.parquet").unlink()
+    report = check_trace(folder)
+    assert report.verdict == ("UNKNOWN" if apart_at is None else "NO-GO")
+    assert any(note.startswith("end.parquet is missing; its ") for note in report.notes)
 
 
 def test_a_relation_that_fails_is_named_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

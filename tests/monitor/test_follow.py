@@ -172,7 +172,7 @@ def _damaged(data: bytes) -> bytes:
 
 
 def _not_kept(i: int) -> bytes:
-    error = "rows dropped, for the disk is too slow or full or nobody knows their kind: 7 call"
+    error = "rows dropped, as the disk was full or too slow: 7 call"
     return block(payload([row("trouble", q=100 * i, i=i, where=WRITER, error=error)]))
 
 

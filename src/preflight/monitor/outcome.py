@@ -67,7 +67,7 @@ def verdict_of(violations: Sequence[Violation], watched: Watched) -> Verdict:
     """NO-GO for a violation that decides, UNKNOWN where nothing, not everything or no training was judged, else GO."""
     if any(one.decides for one in violations):
         return "NO-GO"
-    whole = not watched.not_judged and all(gap.what != "unjudged" for gap in watched.gaps)
+    whole = not watched.not_judged and all(gap.what not in ("unjudged", "lost") for gap in watched.gaps)
     return "GO" if watched.examples and watched.steps and whole else "UNKNOWN"
 
 

@@ -93,8 +93,8 @@ class TraceGap(msgspec.Struct, frozen=True, kw_only=True):
             ``no begin``: a file whose process is not known; ``twice``: two processes of one rank at the same time;
             ``clock``: a clock that jumped; ``no run``: there is no ``run.json``, or it cannot be read;
             ``failed``: an exception that ended a process;
-            ``unjudged``: a process of which nothing is judged any more, for rows before are lost, or a table that is
-            lost, so that what is said in it was not judged;
+            ``unjudged``: a process of which nothing is judged any more, for rows before are lost;
+            ``lost``: a table of a sealed trace that is missing or damaged;
             ``thinned``: what was recorded more seldom; ``trouble``: what recording failed at.
         text: A sentence that says so.
         rank: Of which rank. pid: Of which process. file: In which file of the folder.
@@ -115,6 +115,7 @@ class TraceGap(msgspec.Struct, frozen=True, kw_only=True):
         "no run",
         "failed",
         "unjudged",
+        "lost",
         "thinned",
         "trouble",
     ]

@@ -281,7 +281,7 @@ def test_of_repeated_passes_it_is_said_how_many_are_told(folder: Path) -> None:
     ]
     write(folder, "rank-00000.7.trace", [*rows, ("end", end(9))])
     assert _said(folder) == [
-        ("thinned", "rank 0 recorded repeated passes for the first 4 of one place from iteration 5 on: budget"),
+        ("thinned", "rank 0 recorded repeated passes of one place only the first 4 times from iteration 5 on: budget"),
         ("thinned", "rank 0 recorded repeated passes one by one again from iteration 10 on: budget"),
     ]
 

@@ -255,9 +255,27 @@ def test_a_table_that_is_damaged_costs_only_itself(tmp_path: Path, kind: str, hu
     batches = list(trace.poll())
     assert content(batches) == {key: value for key, value in whole.items() if key[1] != kind}
     [gap] = [one for one in gaps(trace) if one.what != "no run"]
-    assert (gap.what, gap.file, gap.rows) == ("unjudged", f"{kind}.parquet", rows)
+    assert (gap.what, gap.file, gap.rows) == ("lost", f"{kind}.parquet", rows)
     assert gap.text.startswith(f"{kind}.parquet is {'missing' if hurt == 'gone' else 'damaged'}")
     assert gap.text.endswith(f"; its {rows} rows of kind {kind} are lost")
+
+
+def test_of_a_failure_to_write_only_the_sentence_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import duckdb
+
+    rank(tmp_path)
+    sentence = 'Could not write file "x/call.parquet": No space left on device'
+    told = {"exception_type": "IO", "exception_message": sentence, "errno": "28"}
+
+    def fail(*_: object) -> None:
+        raise duckdb.IOException(
+            f"IO Error: Async write failed for range [offset=0]: {msgspec.json.encode(told).decode()}"
+        )
+
+    monkeypatch.setattr(sealing._Sealing, "_write", fail)
+    with pytest.raises(TraceError) as raised:
+        seal(tmp_path)
+    assert str(raised.value) == f"{tmp_path} cannot be sealed: {sentence}"
 
 
 def test_a_sealing_that_lost_rows_is_not_sealed_over(tmp_path: Path) -> None:

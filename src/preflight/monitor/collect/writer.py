@@ -289,7 +289,7 @@ class Writer:
         """Add a row that says how many rows were dropped since the last one said so."""
         said = self._losses.tell()
         if said:
-            text = f"rows dropped, for the disk is too slow or full or nobody knows their kind: {said}"
+            text = f"rows dropped, as the disk was full or too slow: {said}"
             self._rows.appendleft(("trouble", (self._last_q, self._last_i, WRITER, text)))
 
     def _pause(self) -> None:

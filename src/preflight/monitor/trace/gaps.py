@@ -87,9 +87,9 @@ def _lost(folder: TraceFolder) -> Iterator[TraceGap]:
     for kind, why in sorted(folder.sealed.lost.items()):
         table = folder.sealed.index.tables[kind]
         how_many = f"{table.rows:,} rows" if table.rows else "rows"  # an index made anew cannot count them
-        text = f"{why}; its {how_many} of kind {kind} are lost"
-        what: Literal["damage", "unjudged"] = "damage" if kind in _BESIDE else "unjudged"
-        yield TraceGap(what=what, text=text, file=table.file, rows=table.rows or None)
+        lost = f"its one row of kind {kind} is lost" if table.rows == 1 else f"its {how_many} of kind {kind} are lost"
+        what: Literal["damage", "lost"] = "damage" if kind in _BESIDE else "lost"
+        yield TraceGap(what=what, text=f"{why}; {lost}", file=table.file, rows=table.rows or None)
 
 
 def _is_lost(folder: TraceFolder, process: Process, kind: str) -> bool:
@@ -184,7 +184,8 @@ def _often(what: str, every: int) -> str:
     if what == PAUSED:
         return f"a few at a time, {TOLD} in some {every}," if every > 1 else "one after the other again"
     if what == REPEATED:
-        return f"for the first {every} of one place" if every else "one by one again"
+        few = "time" if every == 1 else f"{every} times"
+        return f"of one place only the first {few}" if every else "one by one again"
     return "no more" if not every else "in every iteration again" if every == 1 else f"in 1 of {every} iterations"
 
 

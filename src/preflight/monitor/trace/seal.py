@@ -93,7 +93,7 @@ class _Sealing:
                 self._connection.close()
             self._read_back(tables)
         except duckdb.Error as error:
-            raise TraceError(f"{self._folder.path} cannot be sealed: {error}") from error
+            raise TraceError(f"{self._folder.path} cannot be sealed: {_words(error)}") from error
         index = SealedIndex(schema=RUN_SCHEMA, processes=processes, tables=tables)
         for table in tables.values():
             (self._workshop / table.file).replace(self._folder.path / table.file)
@@ -238,6 +238,14 @@ def _clean(path: Path, index: SealedIndex) -> None:
     for file in path.glob("*.parquet"):
         if file.name not in named and file.name.split(".")[0] in {name.split(".")[0] for name in named}:
             file.unlink(missing_ok=True)
+
+
+def _words(error: Exception) -> str:
+    """What went wrong in one line: DuckDB tells of a failure to write as JSON behind words of its own."""
+    text = str(error).partition("\n")[0]
+    with contextlib.suppress(ValueError, KeyError, TypeError, msgspec.DecodeError):
+        return str(msgspec.json.decode(text[text.index("{") :])["exception_message"])
+    return text
 
 
 @contextlib.contextmanager
