@@ -37,6 +37,7 @@ class Example(NamedTuple):
         call: The call at which it was seen, for the place in the code.
         value: For relations that learn a value (a dtype, a count): the value seen.
         detail: A sentence for a person, where the relation's own words are not enough.
+        began: The iteration in which it happened, where only what came after it could tell; None where it is this one.
     """
 
     subject: tuple[Any, ...]
@@ -48,6 +49,7 @@ class Example(NamedTuple):
     call: Call | None = None
     value: Any = UNSEEN
     detail: str = ""
+    began: int | None = None
 
 
 def values_of(subject: Mapping[str, Any]) -> list[Any]:

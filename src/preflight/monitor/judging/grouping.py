@@ -45,7 +45,7 @@ class Groups:
                 self._again(known, example, window)
                 return None
         violation = _violation(kind, invariant, example, window)
-        group = self._group_of(window.iteration)
+        group = self._group_of(window.iteration, example.began)
         violation = msgspec.structs.replace(violation, group=group)
         opened = _Open(violation, kind.priority, group)
         self._open.append(opened)
@@ -78,8 +78,15 @@ class Groups:
             old, count=old.count + 1, last_step=max(old.last_step, window.step), ranks=ranks, variables=tuple(names)
         )
 
-    def _group_of(self, iteration: int) -> int:
-        """The group of a violation that begins in an iteration: an open one, or a new one."""
+    def _group_of(self, iteration: int, began: int | None = None) -> int:
+        """The group of a violation that begins in an iteration: an open one, or a new one.
+
+        What was told late belongs to what began with it.
+        """
+        if began is not None:
+            for number in range(len(self._starts), 0, -1):
+                if 0 <= began - self._starts[number - 1] <= _TOGETHER:
+                    return number
         if self._starts and iteration - self._starts[-1] <= _TOGETHER:
             return len(self._starts)
         self._starts.append(iteration)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -15,6 +16,15 @@ _QUIET = 5
 _MARKED = 0.01
 _FEW = 0.25
 """Share of the parameters: averaging, swapping and restoring concern more."""
+
+
+class _Suspicion(NamedTuple):
+    """A change that is reported once as many gaps as it needs were quiet after it."""
+
+    names: tuple[str, ...]
+    step: int
+    iteration: int
+    needs: int
 
 
 class WeightsBetweenSteps(Relation):
@@ -42,7 +52,7 @@ class WeightsBetweenSteps(Relation):
     def __init__(self) -> None:
         self._quiet: dict[int, int] = {}
         self._hand: set[int] = set()
-        self._suspected: dict[int, tuple[tuple[str, ...], int, int]] = {}  # names, the next step, what quiet it needs
+        self._suspected: dict[int, _Suspicion] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
@@ -59,9 +69,9 @@ class WeightsBetweenSteps(Relation):
         index = step.optimizer
         if not changed:
             self._quiet[index] = self._quiet.get(index, 0) + 1
-            if index in self._suspected and self._quiet[index] >= self._suspected[index][2]:
-                names, then, _ = self._suspected.pop(index)
-                yield self._example(step, names, window, then)
+            if index in self._suspected and self._quiet[index] >= self._suspected[index].needs:
+                suspicion = self._suspected.pop(index)
+                yield self._example(step, suspicion.names, window, suspicion)
             else:
                 yield self._example(step, (), window)
             return
@@ -85,21 +95,26 @@ class WeightsBetweenSteps(Relation):
         self._quiet[index] = 0
         names = tuple(window.run.name(ident) for ident in large)
         if quiet < _QUIET or all((now[ident][0] or 0.0) <= (known[ident][0] or 0.0) for ident in large):
-            self._suspected[index] = names, step.call.s, 1 if quiet >= _QUIET else _QUIET
+            needs = 1 if quiet >= _QUIET else _QUIET
+            self._suspected[index] = _Suspicion(names, step.call.s, window.iteration, needs)
         else:
             yield self._example(step, names, window)
 
     @staticmethod
-    def _example(step: Step, names: tuple[str, ...], window: Window, then: int | None = None) -> Example:
-        when = f"before step {then}" if then is not None else "between two steps"
+    def _example(step: Step, names: tuple[str, ...], window: Window, earlier: _Suspicion | None = None) -> Example:
+        when = f"before step {earlier.step}" if earlier is not None else "between two steps"
+        since = ", and none since" if earlier is not None else ""
         return Example(
             (),
             not names,
             {"optimizer": step.kind},
             variables=names,
             expected="the values that the step before left",
-            seen=f"{len(names)} parameter{'s were' if len(names) > 1 else ' was'} changed {when}" if names else None,
+            seen=f"{len(names)} parameter{'s were' if len(names) > 1 else ' was'} changed {when}{since}"
+            if names
+            else None,
             call=step.call,
+            began=None if earlier is None else earlier.iteration,
             detail=f"Parameters were changed {when} by something other than an optimizer" if names else "",
         )
 
