@@ -25,6 +25,19 @@ ENDS = [
     "trainer-1 exited with code {code}",
     "exit code: {code}",
 ]
+LSF = """
+------------------------------------------------------------
+# LSBATCH: User input
+python train.py | tee train.log
+
+{told}
+
+Resource usage summary:
+
+    CPU time :   120.00 sec.
+"""
+WELL = [*(end.format(code=0) for end in ENDS), LSF.format(told="Successfully completed."), "Job succeeded"]
+SWALLOWED = "ERROR - Training failed: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 
 
 def told(folder: Path, text: str) -> Incident:
@@ -34,9 +47,9 @@ def told(folder: Path, text: str) -> Incident:
     return incident
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("end", WELL)
 def test_what_a_program_said_before_it_ended_with_nought_ended_nothing(tmp_path: Path, end: str) -> None:
-    incident = told(tmp_path, STEPS + CAUGHT + end.format(code=0) + "\n")
+    incident = told(tmp_path, STEPS + CAUGHT + end + "\n")
     assert (incident.category, incident.state) == ("none", "ended")
     assert incident.recovered
 
@@ -46,9 +59,19 @@ def test_of_another_code_it_may_have_ended(tmp_path: Path, end: str) -> None:
     assert told(tmp_path, STEPS + CAUGHT + end.format(code=1) + "\n").category not in ("none", "cannot-tell")
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("end", WELL)
 def test_what_nobody_caught_is_a_failure_though_the_script_ended_with_nought(tmp_path: Path, end: str) -> None:
-    assert told(tmp_path, STEPS + UNCAUGHT + end.format(code=0) + "\n").category == "usercode"
+    assert told(tmp_path, STEPS + UNCAUGHT + end + "\n").category == "usercode"
+
+
+@pytest.mark.parametrize("end", WELL)
+def test_what_a_script_swallowed_is_a_failure_though_it_ended_with_nought(tmp_path: Path, end: str) -> None:
+    assert told(tmp_path, STEPS + SWALLOWED + end + "\n").category == "oom"
+
+
+@pytest.mark.parametrize("end", WELL)
+def test_a_program_that_python_does_not_find_did_not_run(tmp_path: Path, end: str) -> None:
+    assert told(tmp_path, "/usr/bin/python3: No module named trainkit\n" + end + "\n").category == "environment"
 
 
 def test_numbers_that_are_none_are_no_better_for_it(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ _WHATEVER_FAILED = ("progress.pipeline-complete",)
 """What runs one step after the other says so at their end, whether each of them did what it should or not."""
 _BY_CODE = ("progress.tracker-saw-success",)
 """What saw a program end with 0, also where its own hook for what nobody caught was replaced by another one."""
+_WAITED = ("progress.ran-well",)
+"""What waited for a whole script and saw it end with 0: of that ``ended_well`` knows what it heals, and what a script swallows."""
 _FAILING = ("root", "cascade", "confirmation", "teardown")
 
 
@@ -38,7 +40,7 @@ class LastLines:
             told = self._told.setdefault(file, {})
             kind = (event.id, event.role, event.category)
             told[kind] = max(line, told.get(kind, line))
-            if is_done(event) and not (event.id in _BY_CODE and file in self._uncaught):
+            if is_done(event) and event.id not in _WAITED and not (event.id in _BY_CODE and file in self._uncaught):
                 self._end(event)
 
     def _end(self, event: Event) -> None:

@@ -36,6 +36,9 @@ LITERALS = (
     b"xit status",
     b"xit Status:",
     b"eturn code",
+    b"Successfully completed.",
+    b"Job succeeded",
+    b"got exitcode: ",
 )
 """A line that tells of such an end holds one of these."""
 
@@ -45,6 +48,12 @@ _SAID = (
     rf"|(?:completed|finished|terminated) with (?:an? )?(?:non-?zero )?(?:exit|return) {_CODE.replace('code>', 'told>')})"
 )
 """Of a service, what completed with a status was answered with it."""
+_SUCCEEDED = re.compile(r"^(?:Successfully completed\.|(?:\S{1,40} )?Job succeeded)\s*$")
+"""How LSF and GitLab tell that a script ended with 0."""
+_TRACKED_BY_ITS_SERVICE = re.compile(
+    r"\[(?:sender\.py:send_exit|wandb_run\.py:_atexit_cleanup)\(\):\d{1,6}\] (?:handling exit code|got exitcode): (?P<code>\d{1,3})\s*$"
+)
+"""How the tracker W&B tells in its own logs how the program ended that it went with."""
 _WORD = r"(?P<word>Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception)"
 _FORMS = tuple(
     re.compile(form)
@@ -90,12 +99,14 @@ def told(text: str) -> tuple[int | None, str | None, int | None] | None:
 
     A scheduler that tells both tells the signal where there was one.
     """
-    tracked = _TRACKED.search(text)
+    tracked = _TRACKED.search(text) or _TRACKED_BY_ITS_SERVICE.search(text)
     if tracked is not None:
         status = int(tracked["code"] or 0)
         return (None, None, 2) if status == _INTERRUPTED else (status, None, None)
     if _TYPED.match(text):
         return None, None, 2
+    if _SUCCEEDED.match(text):
+        return 0, None, None
     for form in _FORMS:
         found = form.search(text)
         if found is None:
