@@ -49,3 +49,25 @@ def test_what_was_caught_again_and_again_did_not_end_it_unless_the_end_comes_of_
     incident = diagnose(tmp_path).incident
     assert incident is not None
     assert incident.category == category
+
+
+_SIZES = (
+    "/env/lib/python3.11/site-packages/torch/nn/modules/loss.py:535: UserWarning: Using a target size (torch.Size([20, 3])) that is"
+    " different to the input size (torch.Size([20, 1])). This will likely lead to incorrect results.\n"
+    "  return F.mse_loss(input, target, reduction=self.reduction)\n"
+)
+
+
+def _of(folder: Path, text: str) -> str | None:
+    (folder / "run.log").write_text(text)
+    incident = diagnose(folder).incident
+    assert incident is not None
+    return incident.category
+
+
+def test_a_warning_of_python_behind_many_steps_is_no_end(tmp_path: Path) -> None:
+    steps = [f"Epoch: {at}  Train Loss: {900 / at:.3f}\n" for at in range(1, 80)]
+    assert _of(tmp_path, "".join(steps) + _SIZES) == "none"
+    assert _of(tmp_path, "".join(steps[:3]) + _SIZES) == "usercode"  # somebody chose these lines
+    raised = _SIZES.replace("UserWarning: Using a target size", "ValueError: Using a target size")
+    assert _of(tmp_path, "".join(steps) + raised) == "usercode"

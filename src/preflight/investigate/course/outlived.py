@@ -19,6 +19,8 @@ _WARNED = re.compile(
 )
 """How Python, its loggers and PyTorch's own print a warning or less, and the line of a program that gave it; what it says happened
 ended nothing."""
+_PYTHON_WARNED = re.compile(r"\.pyx?:\d{1,6}: (?:\w+\.)*[A-Z]\w*Warning: ")
+"""How Python prints a warning: with the place that it is given for. One that a program takes for an error is raised, and has a traceback."""
 _INFORMED = re.compile(
     r"^.{0,60}?(?:^|[\s|\[(]|- )(?:INFO|DEBUG)(?:\s{0,8}[-:|\])]|\s{1,8}[A-Z]\w+(?:[:-]\d+)+\s)"
     r"|^\W{0,3}(?:INFO|DEBUG)\s|^\W{0,3}\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\dZ]* (?:INFO|DEBUG)\s"
@@ -87,15 +89,23 @@ def without_warnings(failing: list[Event], recovered: Sequence[Event]) -> list[E
 def without_passed_warnings(case: Case, failing: list[Event]) -> list[Event]:
     """Return nothing where all that is left was told as a warning or less and the program went on for long; else what failed.
 
-    Few lines that somebody chose, and those of a program that ends soon after a warning, leave it the only one that tells.
+    Few lines that somebody chose, and those of a program that ends soon after a warning, leave it the only one that tells; but a
+    warning that Python itself prints is no way to end, and one that had trained for long went on behind it.
     """
     raised = {one.hit.place for one in case.raised if one.frames}
     if not failing or not all(event.place not in raised and _may_be_passed(event) for event in failing):
         return failing
     if any(ending.code for ending in case.endings) or any_trouble(case.reading.unknown):
         return failing
-    on = all(case.lines_behind(event.hit) >= _WENT_ON for event in failing)
+    on = all(case.lines_behind(event.hit) >= _WENT_ON or _warned_late(case, event) for event in failing)
     return [] if on else failing
+
+
+def _warned_late(case: Case, event: Event) -> bool:
+    """Return whether Python's own machinery of warnings tells of something, and its file many steps before that."""
+    if _PYTHON_WARNED.search(event.hit.text) is None:
+        return False
+    return sum(1 for one in case.steps_in.get(event.hit.file, ()) if one.line < event.hit.line) >= _MANY
 
 
 def without_words_beside_the_end(case: Case, failing: list[Event], *, ended: bool) -> list[Event]:
