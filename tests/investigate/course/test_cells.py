@@ -150,3 +150,22 @@ def test_the_lines_of_a_long_message_go_with_its_cell(tmp_path: Path) -> None:
 def test_a_kernel_that_died_had_gone_on_behind_every_cell_that_failed(tmp_path: Path) -> None:
     assert told(tmp_path, SIZES + DIED).signature == "end.kernel-died"
     assert told(tmp_path, DIED + SIZES).category == "checkpoint"
+
+
+KERAS = "".join(
+    f"Epoch {at}/6\n90/90 [==============================] - 9s 98ms/step - loss: {2 / at:.4f} - val_loss: {2.2 / at:.4f}\n"
+    for at in range(1, 7)
+)
+NUMBERED = "".join(f"Epoch {at}/6 train_loss {2 / at:.4f} val_loss {2.2 / at:.4f}\n" for at in range(1, 7))
+
+
+@pytest.mark.parametrize("trained", [KERAS, NUMBERED])
+def test_a_cell_that_trains_behind_those_that_failed_shows_that_they_were_mended(tmp_path: Path, trained: str) -> None:
+    incident = told(tmp_path, TYPE + FILE + trained + "tensor(3)\n")
+    assert (incident.category, len(incident.recovered)) == ("none", 2)
+    assert told(tmp_path, TYPE + trained + FILE).category == "data"
+    assert told(tmp_path, trained + TYPE + "tensor(3)\n" * 30).category == "usercode"
+
+
+def test_a_step_that_is_shown_once_more_trains_nothing(tmp_path: Path) -> None:
+    assert told(tmp_path, NUMBERED + TYPE + NUMBERED.splitlines()[-1] + "\n").category == "usercode"

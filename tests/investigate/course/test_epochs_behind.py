@@ -87,3 +87,34 @@ def test_a_thread_that_ended_and_no_epoch_behind_it(tmp_path: Path) -> None:
 
 def test_epochs_that_waited_in_a_buffer_show_nothing_of_a_thread(tmp_path: Path) -> None:
     assert told(tmp_path, _THREAD + epochs(1, 5)).category not in ("none", "cannot-tell")
+
+
+def bars(first: int, behind: int) -> str:
+    return "".join(
+        f"Epoch {at}: 100%|######| 500/500 [02:01<00:00,  4.1it/s, loss={2 / (at + 1):.3f}]\n"
+        for at in range(first, behind)
+    )
+
+
+_ROWS = "".join(
+    f"      {at}/20      3.1G     0.9     0.8      0.7         41        640: 100%|######| 88/88 [00:20<00:00,  4.3it/s]\n"
+    for at in range(1, 20)
+)
+_HALVED = "RuntimeError: CUDA out of memory. Tried to allocate 80.00 MiB -> half of the batch\n"
+
+
+@pytest.mark.parametrize("trained", [bars(1, 6), _ROWS])
+def test_bars_that_are_only_drawn_when_they_are_full_count_their_epochs(tmp_path: Path, trained: str) -> None:
+    assert told(tmp_path, "reading\n" + _HALVED + trained).category == "none"
+    assert told(tmp_path, "reading\n" + trained + _HALVED + trained.splitlines()[-1] + "\n").category == "oom"
+
+
+def test_a_full_bar_that_is_drawn_once_more_is_no_epoch_behind_it(tmp_path: Path) -> None:
+    again = bars(3, 4) * 3
+    assert told(tmp_path, bars(0, 4) + _HALVED + again).category == "oom"
+
+
+def test_more_than_a_buffer_holds_was_said_behind_what_a_library_caught(tmp_path: Path) -> None:
+    caught = 'Traceback (most recent call last):\n  File "/env/lib/python3.11/site-packages/acme/tune.py", line 9, in <module>\n    act()\nOSError: no clock\n'
+    assert told(tmp_path, "reading\n" + caught + epochs(1, 500)).category == "none"
+    assert told(tmp_path, "reading\n" + caught + epochs(1, 20)).category != "none"

@@ -22,7 +22,7 @@ def waited(whole: Case, raised: Raised) -> bool:
     A file in which a script had died before is one to which starts are appended.
     """
     file = whole.files.get(raised.hit.file)
-    if file is None or file.size - raised.hit.offset > _KEPT_BACK:
+    if file is None or not fits(whole, raised):
         return False
     begins = raised.begins or raised.hit.line
     if any(one.hit.file == file.index and one.hit.line < begins and _died(one) for one in whole.raised):
@@ -38,6 +38,12 @@ def waited(whole: Case, raised: Raised) -> bool:
     ):
         return False
     return not before or behind[0][1] >= before[-1][1]
+
+
+def fits(whole: Case, raised: Raised) -> bool:
+    """Return whether all that stands behind what was raised may have waited in a buffer until then."""
+    file = whole.files.get(raised.hit.file)
+    return file is not None and file.size - raised.hit.offset <= _KEPT_BACK
 
 
 def _later(step: StepLine, raised: Raised) -> bool:

@@ -16,6 +16,8 @@ OF_A_CARD = re.compile(r"\bCUDA error: |\bHIP error: |\b(?:CUBLAS|CUDNN)_STATUS_
 _BROKEN = re.compile(r"\b(?:CUDA|HIP) error: (?!out of memory)")
 _INSTALLS = ("environment.packages-do-not-resolve",)
 """What a cell that installs packages prints where it fails: no exception, and the cells behind it run all the same."""
+_TRAINED = 3
+"""So many different steps at least are of a cell that trained."""
 _KERNEL = "end.kernel-died"
 _NOT_PARSED = "usercode.syntax"
 """A cell that is not valid Python runs not at all; what IPython prints of it has no header."""
@@ -29,15 +31,25 @@ def of_a_cell(raised: Raised) -> bool:
 def without_earlier_cells(case: Case, failing: Sequence[Event], recovered: list[Event]) -> list[Event]:
     """Return what failed without what ended a cell before the last one that failed: it was mended, or done without.
 
+    Where a later cell trained, all of them were; where later ones only printed or drew, the last that failed decides.
+
     A name that is missing because the cell which was to make it had failed is a consequence, and so is what a card says again that
     was broken before: their cells are not the last.
     """
     earlier: list[Event] = []
     for file, chains in by_file(_chains(case), lambda one: one[-1].hit.file).items():
         died = [event.hit.line for event in failing if event.id == _KERNEL and event.hit.file == file]
-        # A kernel that died had gone on behind all of them.
-        last = len(chains) if died and max(died) > chains[-1][-1].hit.line else _last(chains)
-        begins = max(died) if last == len(chains) else chains[last][0].begins or chains[last][0].hit.line
+        place = chains[-1][-1].hit.line
+        # A kernel that died had gone on behind all of them; so has one that trained behind them, and what ends that is told itself.
+        on = (
+            max(died, default=0)
+            if max(died, default=0) > place
+            else place + 1
+            if _trains_behind(case, file, place)
+            else None
+        )
+        last = len(chains) if on is not None else _last(chains)
+        begins = on if on is not None else chains[last][0].begins or chains[last][0].hit.line
         ended = {one.hit.place for chain in chains[:last] for one in chain}
         earlier += [
             event
@@ -51,6 +63,12 @@ def without_earlier_cells(case: Case, failing: Sequence[Event], recovered: list[
         ]
     recovered += earlier
     return [event for event in failing if event not in earlier]
+
+
+def _trains_behind(case: Case, file: int, line: int) -> bool:
+    """Return whether cells behind a line trained: a bar that is drawn once more tells nothing new."""
+    behind = (one for one in case.steps_in.get(file, ()) if one.line > line)
+    return len({(one.step, *one.values.items()) for one in behind}) >= _TRAINED
 
 
 def _of_the_shell(event: Event) -> bool:

@@ -13,7 +13,8 @@ from preflight.investigate.case.case import Case, Event, by_file
 from preflight.investigate.case.own_module import OWN_MODULE
 from preflight.investigate.cause.exceptions import REPEATED, in_thread
 from preflight.investigate.course.bad_ends import BadEnds
-from preflight.investigate.course.buffered import at_top, waited
+from preflight.investigate.course.buffered import at_top, fits, waited
+from preflight.investigate.course.cells import of_a_cell
 from preflight.investigate.course.evaluations import never_finite
 from preflight.investigate.course.last_lines import LastLines, caught_by_the_program, is_end, stays_in_a_library
 from preflight.investigate.course.next_start import DONE, begun_anew
@@ -75,7 +76,7 @@ class Progress:
                 continue
             for order in self._orders(one.file, rank):
                 order.add(one.line, number)
-            if one.step is None:
+            if one.step is None or number != one.step:
                 self._by_epochs.add(one.file)
                 continue
             time = case.corrected(one.time, node)
@@ -163,6 +164,8 @@ class Progress:
         if event.place not in self._raised:
             return False
         last = self._last_raised(event)
+        if last is not None and of_a_cell(last):  # what the cells behind it printed stands behind it, and nothing else
+            return False
         alone = len(self.case.people.seen) < 2 and (self.case.people.world or 1) < 2
         if last is not None and alone and at_top(last):
             return waited(self.case, last)
@@ -170,7 +173,7 @@ class Progress:
             return False
         if last is not None and last.frames and in_thread(last):  # it ended alone: the program goes on, or waits for it
             return not alone or waited(self.case, last)
-        return last is None or not caught_by_the_program(last)
+        return last is None or (fits(self.case, last) and not caught_by_the_program(last))
 
     def recovered(self, event: Event) -> bool:
         """Return whether the run went on after an event as if nothing had been."""

@@ -11,10 +11,14 @@ from preflight.vocabulary.log import StepLine
 
 
 def numbers_of(steps: Sequence[StepLine]) -> list[int | None]:
-    """Return the numbers of the steps of one file, or those of its epochs where a program counts only whole ones; None where none is told."""
-    if any(step.step is not None for step in steps):
-        return [step.step for step in steps]
+    """Return the numbers of the steps of one file, or those of its epochs where a program counts only whole ones; None where none is told.
+
+    Where every step bears the same number, as bars do that are only drawn when they are full, their epochs tell them apart.
+    """
+    numbers = {step.step for step in steps}
     epochs = [step.values.get("epoch") for step in steps]
+    if numbers != {None} and (len(numbers) > 1 or None in epochs or len(set(epochs)) == 1):
+        return [step.step for step in steps]
     if any(epoch is not None and isfinite(epoch) and (epoch < 0 or epoch != int(epoch)) for epoch in epochs):
         return [None] * len(epochs)
     return [int(epoch) if epoch is not None and isfinite(epoch) else None for epoch in epochs]

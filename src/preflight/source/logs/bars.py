@@ -19,6 +19,8 @@ _DRAWN = re.compile(
 """A bar of rich or of a detector's trainer: heavy lines, what is done of how much, times."""
 _NOT_BEGUN = re.compile(r"(?:\bEpoch 0:|\bTraining:|^)\s*0%\|[^|]*\|\s*0/\d+ \[")
 _COUNT = re.compile(r"(?P<done>\d+)it \[(?P<spent>[\d:]+),\s*(?P<rate>[\d.]+|\?)\s?(?P<unit>it/s|s/it)")
+_EPOCH = re.compile(r"\b[Ee]poch[\s:=\[(#]{0,3}(?P<epoch>\d{1,6})\b|^\s{0,8}(?P<of>\d{1,6})/\d{1,6}\s+[\d.]+[MG]i?B?\s")
+"""How a bar says before it of which epoch it is: by name, or first in the row of a detector's trainer, in front of the memory."""
 _NOT_TRAINING = re.compile(
     r"\b(?:load|download|map\b|filter|token|generat|resolv|fetch|extract|process|sav|read|creat|cast|cach|preprocess|pack|group|convert|"
     r"comput|eval|valid|val\b|test|infer|predict|sampl|pars|scan|index|build|decod|encod|collat|fold|upload|copy|merg|quantiz|capturing|"
@@ -88,6 +90,9 @@ def _of_bar(bar: re.Match[str], text: str) -> Bar:
             values.setdefault("seconds", rate)
         elif unit == "it/s":
             values.setdefault("seconds", 1 / rate)
+    told = _EPOCH.search(text, 0, bar.start())
+    if told:
+        values.setdefault("epoch", float(told["epoch"] or told["of"]))
     step = values.pop("step", None)
     return Bar(int(step) if step is not None and math.isfinite(step) else done, values, total)
 
