@@ -57,3 +57,33 @@ def test_a_rank_that_logs_what_it_dies_of_was_started_once(tmp_path: Path) -> No
     assert incident is not None
     assert len(incident.attempts) == 1
     assert incident.attempts[0].last_step == 8
+
+
+def _report(end: str) -> str:
+    return f"""
+------------------------------------------------------------
+# LSBATCH: User input
+python train.py
+------------------------------------------------------------
+
+{end}
+
+Resource usage summary:
+
+    CPU time :   120.00 sec.
+
+The output (if any) is above this job summary.
+
+"""
+
+
+def test_each_report_of_a_batch_system_ends_a_job(tmp_path: Path) -> None:
+    log = tmp_path / "train_%J.out"
+    log.write_text(_DIED + _report("Exited with exit code 1.") + _RAN + _report("Successfully completed."))
+    healed = diagnose([log]).incident
+    assert healed is not None
+    assert (healed.category, [attempt.category for attempt in healed.attempts]) == ("none", ["environment", "none"])
+    log.write_text(_RAN + _report("Successfully completed.") + _DIED + _report("Exited with exit code 1."))
+    failed = diagnose([log]).incident
+    assert failed is not None
+    assert failed.category == "environment"

@@ -22,9 +22,9 @@ _AGENT = re.compile(r"[WE]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) torch/distributed/elas
 _OF_AGENTS = ("elastic.closing", "elastic.worker-exit")
 _OF_LAUNCHERS = ("elastic.", "exit.", "end.")
 _AGAIN = ("start", "resume", "restart")
-_ASKED_FOR = ("progress.typed-command", "progress.srun-queued")
-"""What a person types or asks a scheduler for may be anything, and may still wait; it starts a training where steps stand behind it,
-or something that goes wrong."""
+_ASKED_FOR = ("progress.typed-command", "progress.srun-queued", "progress.job-reported")
+"""What a person types or asks a scheduler for may be anything, and may still wait, and the report of a job may be of the last one; a
+training starts there where steps stand behind it, or something that goes wrong."""
 _MOMENT = 1.0
 """Seconds within which what workers wrote before they were stopped is printed, at the latest."""
 
