@@ -53,6 +53,7 @@ from preflight.investigate.course.remaining import (
     without_teardown_alone,
 )
 from preflight.investigate.course.restarts import telling
+from preflight.investigate.course.served import without_failed_requests
 from preflight.investigate.course.shown import series_events, shown_by, slow, slow_ranks
 from preflight.investigate.course.state import (
     has_many_lines,
@@ -137,7 +138,7 @@ def _judge_one(case: Case) -> Judged:
             continue
         mended = progress.recovered(event) and not event.id.startswith(("series.", "flight.", "stacks."))
         (recovered if mended else failing).append(event)
-    failing = without_earlier_cells(case, failing, recovered)
+    failing = without_failed_requests(case, without_earlier_cells(case, failing, recovered), recovered)
     failing = with_again(without_cancelled_steps(case, passed_as_before(progress, failing, recovered)), recovered)
     failing = without_guesses(without_trends(without_outlived(without_warnings(failing, recovered), recovered)))
     failing = without_ignored(case, failing, ended=progress.ended)
