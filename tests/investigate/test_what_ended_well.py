@@ -104,3 +104,10 @@ def test_a_script_that_caught_what_ended_it_ends_with_nought_as_well(tmp_path: P
 )
 def test_a_program_that_never_trained_did_not_end_well(tmp_path: Path, said: str) -> None:
     assert told(tmp_path, said + "copied the logs\nexit code: 0\n").category not in ("none", "cannot-tell")
+
+
+@pytest.mark.parametrize("end", ["", "exit code: 0\n"])
+def test_a_program_that_says_that_it_gives_up_has_not_gone_on(tmp_path: Path, end: str) -> None:
+    gave_up = "ERROR no shard could be opened\naborting training\nclosing\nworkers joined\nbye\n"
+    assert told(tmp_path, STEPS + gave_up + end).category not in ("none", "cannot-tell")
+    assert told(tmp_path, STEPS + gave_up + STEPS.replace("step ", "step 1") + end).category == "none"
