@@ -310,3 +310,16 @@ def test_what_only_tells_how_another_program_ended_is_no_cause(
 ) -> None:
     one = Raised(exception=exception, message=message, frames=(Frame(path, 9, "launch"),), hit=hit(message))
     assert (meaning_of(one).category, meaning_of(one).role) == told
+
+
+@pytest.mark.parametrize(
+    ("message", "role"),
+    [
+        ("Connection reset by peer", "cascade"),
+        ("[Errno 104] Connection closed by remote peer", "cascade"),
+        ("could not write: the connection was closed", "root"),
+    ],
+)
+def test_that_the_other_end_is_gone_is_nothing_of_ones_own(message: str, role: str) -> None:
+    raised = Raised(exception="RuntimeError", message=message, frames=(), hit=hit("x"))
+    assert meaning_of(raised).role == role

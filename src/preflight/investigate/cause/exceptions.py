@@ -128,6 +128,10 @@ _PIPES = re.compile(r"/multiprocessing/(?:connection|managers|queues|resource_sh
 _ENDED = re.compile(r"\[WinError (?:109|232|233)\]")
 """What Windows says of a pipe between two processes of which one is gone."""
 _GONE = ("EOFError", "BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError")
+_PEER_LEFT = re.compile(
+    r"(?:\[Errno \d+\] )?(?i:connection (?:was )?(?:reset|closed) by (?:the )?(?:remote )?(?:peer|host))\b"
+)
+"""What is said of the other end, and no more: it closed the connection, or is gone."""
 _REFUSES = re.compile(r"\b(?:not supported|does not support|only supports|not a member of|does not exist)\b")
 """What is said of the arguments of a collective, and of no connection."""
 _ORDER = re.compile(
@@ -243,6 +247,8 @@ def meaning_of(raised: Raised) -> Meaning:
         return Meaning(title, about, "root")
     if name in _GONE and (_ENDED.search(raised.message) or from_a_pipe(raised)):
         return Meaning(title, category_of_frames(raised) or "other", "cascade")
+    if name in _PLAIN and _PEER_LEFT.match(raised.message) and category_of_frames(raised) in (None, "network"):
+        return Meaning(title, "network", "cascade")
     for pattern, category, role in _CLASSES:
         if re.fullmatch(pattern, name):
             if category == "network" and _by_tracker(raised):
