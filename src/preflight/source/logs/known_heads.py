@@ -43,6 +43,8 @@ class KnownHeads:
 
     def head_of(self, text: str) -> Head:
         """Take the prefixes off a line from which ``plain`` took the colours."""
+        if self._style == "behind":  # what begins alike ends otherwise
+            return head_of(text, self._style)
         labelled = "[rank" in text  # torch's own label is found behind what is no prefix, too
         bare = self._bare.get(text[:12]) if not labelled else None
         if bare is not None:

@@ -38,7 +38,10 @@ BEHIND = re.compile(
     r"\s+(?!\s|[A-Z]{4,8}\b)|[│╭╰❱]|\[rank\d+\]:|Traceback \(|[\w.]*(?:Error|Exception|Interrupt)\b|[{}=*#-]*$|\{\""
 )
 """A line of a traceback, of a frame around one, or of a table, before which no logger stands."""
-_NUMBER = re.compile(r"(?<!\d)(?<!\d[.,/-])\d{1,8}(?!\d)(?![.:,-]\d)(?!/\d+/)")
+_NUMBER = re.compile(
+    r"(?<!\d)(?<!\d[.,/-])\d{1,8}(?!\d)(?![.:,-]\d)(?!/\d+/)"
+    r"|(?<=\d,)\d{1,5}(?=,[A-Za-z])"  # a field between commas, as tables have them
+)
 _WORD = re.compile(r"([A-Za-z]+)[^A-Za-z0-9]{0,3}$")
 _NAME = re.compile(r"(?<![\w.-])[A-Za-z](?:[\w.-]*[\w])?")
 _HOST_BEHIND = re.compile(r"([^\w]{1,3}(?:[A-Za-z]{1,12}[=: ])?)(?P<node>[A-Za-z][\w.-]*\w)")

@@ -19,6 +19,8 @@ LineStyle = Literal["", "srun", "hosts", "workers", "numbered", "tags", "pods", 
 ``numbered``: ``Process 3:``, ``worker[3]`` and the like before nearly every line are ranks, as all of them are there.
 ``tags``: the rank and a tab, as GNU parallel puts what it started a process with before its lines.
 ``pods``: the names of a pod and of its container, as stern prints them.
+``behind``: the rank stands at the end of nearly every line.
+``placed:T``: the lines name a replica and one of its T places, of which all are there.
 ``labelled``: the lines of several ranks begin with labels of a known form that others seldom use.
 ``learnt:...``: what was learnt from the lines themselves (``learnt.py``).
 """
@@ -47,7 +49,7 @@ _TOKENS = re.compile(
             # who: a worker of an engine that counts its ranks of tensor parallelism, or that numbers its workers
             r"\((?:[A-Za-z_]\w{0,40}?[ _])?(?:[DP]P\d{1,7}[ _]){0,4}(?:TP|rank=|[Ww]orker/)(?P<rank_engine>\d{1,7})(?:[ _][A-Z]{2}\d{1,7}){0,4}"
             r" pid=(?P<pid_engine>\d+)\)",
-            r"(?:[DP]P\d{1,7} ){0,4}TP(?P<rank_tensor>\d{1,7})(?: [A-Z]{2}\d{1,7}){0,4}\]",
+            r"\[?(?:[DP]P\d{1,7} ){0,4}TP(?P<rank_tensor>\d{1,7})(?: [A-Z]{2}\d{1,7}){0,4}\]",
             r"\[(?i:worker|trainer)[ :_=#-](?P<worker>\d{1,4})(?:/\d{1,4})?\]",
             # who: a rank of its node
             r"\[(?i:local[ _]?rank)[ :_=]{0,2}(?P<local>\d{1,4})\]:?",
@@ -80,7 +82,7 @@ _TOKENS = re.compile(
             r"\[(?:NeMo|titan|rank_zero|root|trainer|Trainer|PyTorch|__main__)\b\]?(?: (?P<nemo>[IWED])\b)?",
             r"std(?:out|err) [FP](?= )",
             # the priority that the journal, and the kernel, take from the beginning of a line
-            r"^<[0-7]>(?=[\w\[])",
+            r"^<[0-7]>(?=[IWEF]\d{4} |[A-Z][a-z]{2} [ \d]\d )",
             # the priority and the version of a line of syslog in its newer form
             r"<\d{1,3}>1(?= \d{4}-\d\d-)",
             r"(?:root|__main__)\b",
@@ -106,6 +108,14 @@ NUMBERED = re.compile(
     r"(\d{1,4})(?:/\d{1,4})?(?:[\])>]{1,2}:? |[\])>]? ?[:|>\u203a\u00bb](?: |$))"
 )
 """What hand-made launchers put before each line: a word for a process, and its number."""
+AT_END = re.compile(
+    r"[ \t](?:[\[(](?i:rank)[ :_=#]{0,2}(\d{1,7})(?:/\d{1,7})?[\])]|#?(?i:rank|r)[=#](\d{1,7})(?:/\d{1,7})?)\s*$"
+)
+"""A rank that stands behind what is said, where nearly all lines of a file bear one there (style ``behind``)."""
+COORDINATES = re.compile(r"(?<![\w-])DP(\d{1,5})[ _]TP(\d{1,5})(?![\w-])")
+"""A replica and a place in its group of tensor parallelism; the style ``placed:4`` says that such a group has four places."""
+PLACED = "placed:"
+_FARTHEST_PLACE = 80
 _OF_TORCH = re.compile(r"\[rank(\d{1,7})\]:(?= |$)")
 _FARTHEST_OF_TORCH = 120
 """The label that torch itself puts before each line of what ends a rank; what stands before it is a launcher's."""
@@ -247,6 +257,14 @@ def _labelled(text: str, style: LineStyle, taken: _Taken) -> int:
         if match:
             taken.local = int(match[1])
             return match.end()
+    elif style == "behind":
+        match = AT_END.search(text)
+        if match:
+            taken.rank = int(match[1] or match[2])
+    elif style.startswith(PLACED):
+        match = COORDINATES.search(text, 0, _FARTHEST_PLACE)
+        if match:
+            taken.rank = int(match[1]) * int(style.removeprefix(PLACED)) + int(match[2])
     elif style == "pods":
         match = POD.match(text)
         if match:
@@ -304,7 +322,7 @@ def _token(text: str, start: int, taken: _Taken, style: LineStyle) -> int:
         if style == "workers" and taken.rank is None:
             taken.rank = int(value)
     elif kind in _GLOBAL:
-        if taken.rank is None and not (kind == "rank_tensor" and _LATER_STAGE.search(match[0])):
+        if taken.rank is None and not (kind == "rank_tensor" and _begins_again(match[0], int(value))):
             taken.rank = int(value)
         if kind == "rank_role" and taken.local is None:
             taken.local = int(match["local_role"])
@@ -326,6 +344,12 @@ def _token(text: str, start: int, taken: _Taken, style: LineStyle) -> int:
                 taken.rank = int(match[name])
         _process(match, taken)
     return match.end()
+
+
+def _begins_again(label: str, place: int) -> bool:
+    """Return whether a place in a group of tensor parallelism is not counted over the whole job: a later group has lower ones."""
+    group = COORDINATES.search(label)
+    return _LATER_STAGE.search(label) is not None or (group is not None and place < int(group[1]))
 
 
 def _process(match: re.Match[str], taken: _Taken) -> None:

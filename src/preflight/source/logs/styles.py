@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from preflight.source.logs.label_forms import LEARNT, pattern
 from preflight.source.logs.learnt import BEHIND, MOST_LINES, learn, may_be_learnt, of_two, of_writers
 from preflight.source.logs.pages import decoded
-from preflight.source.logs.prefixes import NUMBERED, PLACE, POD, TAG, LineStyle, head_of, plain
+from preflight.source.logs.placed_labels import rank_of_one, ranks_behind, ranks_of_places
+from preflight.source.logs.prefixes import NUMBERED, PLACE, PLACED, POD, TAG, LineStyle, head_of, plain
 from preflight.vocabulary.log import Who
 
 _SRUN = re.compile(r"\s*(?!\d{1,2}:\d\d:\d\d(?!:))(\d{1,7}): ?")
@@ -88,6 +89,8 @@ def style_of(sample: bytes, *, of_one: bool = False) -> LineStyle:
         return "numbered"
     if _workers_are_ranks(sample):
         return "workers"
+    if placed := ranks_behind(lines) or ranks_of_places(lines):
+        return placed
     return "" if of_one else _learnt(sample, lines)
 
 
@@ -95,9 +98,12 @@ def _learnt(sample: bytes, lines: list[str]) -> LineStyle:
     """Return what the lines themselves tell of the label that they bear, where they are those of several ranks and bear no known one."""
     if not any(word in sample for word in _OF_SEVERAL_HOLD):
         return ""
-    known = sum(head_of(line).who != Who() for line in lines[:_FIRST])
+    heads = [head_of(line).who for line in lines[:_FIRST]]
+    known = sum(Who(who.rank, who.node, who.local_rank) != Who() for who in heads)  # a process alone is no rank
     if _SOME * min(len(lines), _FIRST) <= known:
         return "labelled" if not speaks_of_itself(sample, "") and _ranks_speak(lines[:_FIRST]) else ""
+    if own := rank_of_one(lines):
+        return own
     if not may_be_learnt(lines) or not any(_OF_SEVERAL.search(line) for line in lines):
         return ""
     more = [line for line in plain(decoded(sample)).split("\n")[:MOST_LINES] if line.strip()]
@@ -195,7 +201,7 @@ def _ranks_speak(lines: Sequence[str]) -> bool:
 
 def layout_of(style: LineStyle) -> str:
     """Return the layout of a file with this style; what was learnt of one is its own, and its lines tell who speaks."""
-    return "lines" if style.startswith(LEARNT) else style
+    return "lines" if style.startswith((LEARNT, PLACED)) or style == "behind" else style
 
 
 def speaks_of_itself(sample: bytes, style: LineStyle) -> bool:
