@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 
 from preflight.investigate.case.case import Event
 from preflight.investigate.course.interrupted import interrupts_in
 from preflight.investigate.culprit.exit_code import aborted, crashed_alike
 from preflight.investigate.culprit.groups import NEARLY_ALL, Group, groups_of
 from preflight.investigate.culprit.vote import Scene, Vote, before, from_dump, is_wait
+from preflight.vocabulary.incident import Quote
 
 OF_MUTE_ABORTS = 0.4
 """What it says that all aborted at once: watchdogs do so on all ranks, whoever it was for whom they waited."""
@@ -37,7 +39,14 @@ def votes(scene: Scene) -> Iterator[Vote]:
         # Why they aborted stands in lines that are not here, and one of them may have begun it.
         strength = OF_MUTE_ABORTS if aborted(scene, crashed) else 1.0
         yield Vote(kind="common-cause", strength=strength, text=f"all {len(crashed)} ranks ended by the same signal")
-    for group in groups_of(scene):
+    groups = groups_of(scene)
+    broken = _broken_alone(scene) if any(_is_numerical(group) for group in groups) else {}
+    for rank, (step, quote) in broken.items():
+        yield Vote(kind="root-event", rank=rank, strength=1.0 / len(broken), quotes=(quote,),
+                   text=f"its own loss is no number at step {step:,}, while that of other ranks is one")  # fmt: skip
+    for group in groups:
+        if broken and _is_numerical(group):
+            continue  # the others have from these what they average
         quotes = tuple(scene.case.quote(event.hit) for event in group.events[:2])
         if group.everybody:
             yield Vote(
@@ -55,6 +64,29 @@ def votes(scene: Scene) -> Iterator[Vote]:
                 text=f"all {len(ranks)} ranks of it name the same cause, and those of other nodes do not: {group.title}",
                 quotes=quotes,
             )
+
+
+def _is_numerical(group: Group) -> bool:
+    """Return whether all ranks are said to have numbers that are none."""
+    return group.everybody and group.events[0].category == "numerical"
+
+
+def _broken_alone(scene: Scene) -> dict[int, tuple[int, Quote]]:
+    """Return the few ranks whose own loss is no number at the first step at which that of any is, with that step.
+
+    A loss is that of a rank's own samples, before gradients are averaged; where it was averaged as well, all ranks have the same.
+    """
+    told: dict[int, dict[int, tuple[bool, Quote]]] = {}
+    for one in scene.case.steps:
+        rank, loss = scene.case.people.placed(one.who, one.file)[0], one.values.get("loss")
+        if rank is not None and one.step is not None and loss is not None:
+            quote = Quote(scene.case.path(one.file), one.line, f"loss {loss:g} at step {one.step}")
+            told.setdefault(one.step, {})[rank] = (isfinite(loss), quote)
+    for step in sorted(told):
+        wrong = {rank: (step, quote) for rank, (good, quote) in told[step].items() if not good}
+        if wrong:
+            return wrong if 2 * len(wrong) <= len(told[step]) else {}
+    return {}
 
 
 def _all_of(group: Group) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from preflight.source.logs.label_forms import style_for
 from preflight.source.logs.learnt import BEHIND
-from preflight.source.logs.prefixes import AT_END, COORDINATES, PLACED
+from preflight.source.logs.prefixes import AT_END, COORDINATES, PLACED, SPOKEN, head_of
 
 _SHARE = 0.8
 _FEWEST = 4
@@ -39,6 +39,17 @@ def ranks_of_places(lines: Sequence[str]) -> str:
     replicas, places = (max(one[axis] for one in found) + 1 if found else 0 for axis in (0, 1))
     whole = replicas > 1 and len(set(found)) == replicas * places
     return f"{PLACED}{places}" if whole and len(found) >= max(_SHARE * len(said), _FEWEST) else ""
+
+
+def ranks_spoken(lines: Sequence[str]) -> str:
+    """Return the style of lines that nearly all say a rank first, behind what is known to stand before a text."""
+    if sum(_SPEAKS.search(line, 0, _FARTHEST) is not None for line in lines[:_TRIED]) < _FEWEST:
+        return ""
+    said = _logged(lines)
+    heads = [head_of(line) for line in said]
+    found = sum(head.who.rank is None and SPOKEN.match(line, head.end) is not None
+                for line, head in zip(said, heads, strict=True))  # fmt: skip
+    return "spoken" if found >= max(_SHARE * len(said), _FEWEST) else ""
 
 
 def rank_of_one(lines: Sequence[str]) -> str:

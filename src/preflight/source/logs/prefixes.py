@@ -20,6 +20,7 @@ LineStyle = Literal["", "srun", "hosts", "workers", "numbered", "tags", "pods", 
 ``tags``: the rank and a tab, as GNU parallel puts what it started a process with before its lines.
 ``pods``: the names of a pod and of its container, as stern prints them.
 ``behind``: the rank stands at the end of nearly every line.
+``spoken``: nearly every line says its rank before all else, with no mark behind it.
 ``placed:T``: the lines name a replica and one of its T places, of which all are there.
 ``labelled``: the lines of several ranks begin with labels of a known form that others seldom use.
 ``learnt:...``: what was learnt from the lines themselves (``learnt.py``).
@@ -74,6 +75,8 @@ _TOKENS = re.compile(
             # how loud, from where
             r"[\[(]?(?P<level>TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|SEVERE)\b[\])]?(?:\|[\w./-]+:\d+[\])])?",
             r"[\[(]?[\w./<>-]+\.(?:py|cpp|cc|cu|cuh|c|h|hpp|go|rs):\d+(?::\w+)?[\])]?(?::<?\w+>?)?",
+            # the module, the function and the line, as loguru tells them
+            r"[A-Za-z_][\w.]{0,80}:[\w<>]{1,60}:\d{1,6}(?= [|-] )",
             r"\[(?P<glog>[IWEFCV])(?=\d{3,4} \d\d:|[ :])",
             r"[\[(]?pid[=: ](?P<pid>\d+)[\])]?",
             r"\[PID[=: ](?P<pid_capital>\d{1,10})\]",
@@ -116,6 +119,8 @@ COORDINATES = re.compile(r"(?<![\w-])DP(\d{1,5})[ _]TP(\d{1,5})(?![\w-])")
 """A replica and a place in its group of tensor parallelism; the style ``placed:4`` says that such a group has four places."""
 PLACED = "placed:"
 _FARTHEST_PLACE = 80
+SPOKEN = re.compile(r"[Rr]ank[ =#]?(\d{1,7})(?:/\d{1,7})?(?=[ ,;]+[A-Za-z\[(])[ ,;]+")
+"""What stands first in what nearly all lines of a file say, with no mark behind it (style ``spoken``)."""
 _OF_TORCH = re.compile(r"\[rank(\d{1,7})\]:(?= |$)")
 _FARTHEST_OF_TORCH = 120
 """The label that torch itself puts before each line of what ends a rank; what stands before it is a launcher's."""
@@ -196,6 +201,11 @@ def head_of(text: str, style: LineStyle = "") -> Head:
     place = _tokens(text, _labelled(text, style, taken), taken, style)
     if style.startswith(LEARNT) and (learnt := _learnt(text, style, taken)) > place:
         place = _tokens(text, learnt, taken, style)
+    if style == "spoken" and taken.rank is None:
+        between = _BETWEEN.match(text, place) if place else None
+        said = SPOKEN.match(text, between.end() if between else place)
+        if said is not None:
+            taken.rank, place = int(said[1]), said.end()
     if taken.rank is None and "[rank" in text:
         label = _OF_TORCH.search(text, place, _FARTHEST_OF_TORCH)
         if label is not None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from preflight.source.logs.label_forms import LEARNT, pattern
 from preflight.source.logs.learnt import BEHIND, MOST_LINES, learn, may_be_learnt, of_two, of_writers
 from preflight.source.logs.pages import decoded
-from preflight.source.logs.placed_labels import rank_of_one, ranks_behind, ranks_of_places
+from preflight.source.logs.placed_labels import rank_of_one, ranks_behind, ranks_of_places, ranks_spoken
 from preflight.source.logs.prefixes import NUMBERED, PLACE, PLACED, POD, TAG, LineStyle, head_of, plain
 from preflight.vocabulary.log import Who
 
@@ -89,7 +89,7 @@ def style_of(sample: bytes, *, of_one: bool = False) -> LineStyle:
         return "numbered"
     if _workers_are_ranks(sample):
         return "workers"
-    if placed := ranks_behind(lines) or ranks_of_places(lines):
+    if placed := ranks_behind(lines) or ranks_of_places(lines) or ranks_spoken(lines):
         return placed
     return "" if of_one else _learnt(sample, lines)
 
@@ -201,7 +201,7 @@ def _ranks_speak(lines: Sequence[str]) -> bool:
 
 def layout_of(style: LineStyle) -> str:
     """Return the layout of a file with this style; what was learnt of one is its own, and its lines tell who speaks."""
-    return "lines" if style.startswith((LEARNT, PLACED)) or style == "behind" else style
+    return "lines" if style.startswith((LEARNT, PLACED)) or style in ("behind", "spoken") else style
 
 
 def speaks_of_itself(sample: bytes, style: LineStyle) -> bool:

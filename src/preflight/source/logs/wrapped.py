@@ -66,7 +66,13 @@ _NODE = (
     "host_name",
     "host.name",
     "machine",
+    "pod_name",
+    "pod",
+    "compute.googleapis.com/resource_name",
+    "instance_id",
 )
+_PAYLOAD = "jsonPayload"
+"""Where Google's logging puts the fields of a program that it collects; what it adds itself stands beside them."""
 _PARTS_OF_SECONDS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 """A time that is larger than the first counts so many parts of a second."""
 _RAISES = "Traceback (most recent call last)"
@@ -253,6 +259,8 @@ def _of_logger(text: str) -> dict[str, Any]:
         found: dict[str, Any] = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return {}
+    if isinstance(payload := found.get(_PAYLOAD), dict):
+        found = {key: value for key, value in (*found.items(), *payload.items()) if key != _PAYLOAD}
     said = any(isinstance(found.get(key), str) for key in _MESSAGE)
     return found if said and any(key in found for key in (*_WHEN, *_LEVEL)) else {}
 
