@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -113,3 +114,46 @@ def test_who_says_that_it_is_done_before_all_others_lose_it_has_left_them(
 ) -> None:
     reasons = [reason.text for reason in incident_of({"job.log": _left(last, second)}).culprit.reasons]
     assert any("come to its end" in text for text in reasons) == left
+
+
+def test_whose_own_loss_broke_gave_it_to_the_others(incident_of: Investigated) -> None:
+    lines = [f"2026-02-03 04:05:{10 + at} INFO step {at} loss 1.{n} [rank {n}]\n" for at in range(5) for n in range(4)]
+    lines += [f"2026-02-03 04:05:16 INFO step 5 loss {'nan' if n == 2 else 1.5} [rank {n}]\n" for n in range(4)]
+    lines += [raised("FloatingPointError: gradient is not finite at step 5") for _ in range(4)]
+    assert incident_of({"job.log": "".join(lines)}).culprit.ranks == (2,)
+
+
+def test_where_all_losses_broke_none_gave_it_to_the_others(incident_of: Investigated) -> None:
+    lines = [f"2026-02-03 04:05:{10 + at} INFO step {at} loss 1.{n} [rank {n}]\n" for at in range(5) for n in range(4)]
+    lines += [f"2026-02-03 04:05:16 INFO step 5 loss nan [rank {n}]\n" for n in range(4)]
+    lines += [raised("FloatingPointError: gradient is not finite at step 5") for _ in range(4)]
+    assert incident_of({"job.log": "".join(lines)}).culprit.ranks == ()
+
+
+def test_what_a_cloud_collects_is_of_the_machine_that_it_names(incident_of: Investigated) -> None:
+    def collected(machine: int, severity: str, text: str, second: int) -> str:
+        return json.dumps({
+            "insertId": f"x{machine}{second}",
+            "jsonPayload": {"message": text, "logger": "fit"},
+            "labels": {"compute.googleapis.com/resource_name": f"vm-{machine}"},
+            "severity": severity,
+            "timestamp": f"2026-02-03T04:05:{second}.250Z",
+        })  # fmt: skip
+
+    lines = [collected(n, "INFO", f"step {at} loss 1.{at}", 10 + at) for at in range(5) for n in range(3)]
+    lines.append(collected(1, "ERROR", MISSING, 20))
+    lines += [collected(n, "ERROR", CLOSED, 22) for n in (0, 2)]
+    assert incident_of({"export.jsonl": "\n".join(lines)}).culprit.nodes == ("vm-1",)
+
+
+@pytest.mark.parametrize("head", ["{at}.120 | INFO     | fit.loop:step:44 | rank {n} | ", "{at} INFO rank {n} ", "Feb 03 {clock} box-{n} fit[7{n}]: rank={n} "])  # fmt: skip
+def test_ranks_said_behind_what_a_logger_puts_before_are_those_of_the_writers(
+    incident_of: Investigated, head: str
+) -> None:
+    def put(n: int, second: int, text: str) -> str:
+        clock = f"04:05:{second}"
+        return head.format(at=f"2026-02-03 {clock}", clock=clock, n=n) + text + "\n"
+
+    lines = [put(n, 10 + at, f"step {at} loss 1.{at}") for at in range(5) for n in range(3)]
+    lines += [put(1, 20, MISSING), *(put(n, 22, CLOSED) for n in (0, 2))]
+    assert incident_of({"job.log": "".join(lines)}).culprit.ranks == (1,)

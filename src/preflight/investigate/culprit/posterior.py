@@ -179,7 +179,7 @@ def _at_most(votes: Sequence[Vote], named: Sequence[int | str]) -> float:
     pointing = {vote.kind for vote in votes if vote.rank in named and _points(vote, table)}
     if pointing and pointing <= set(_OF_THE_AGENT):
         return SEEN_FIRST
-    return OF_TWO_NEIGHBOURS if pointing and pointing <= set(_OF_A_RING) else 1.0
+    return OF_TWO_NEIGHBOURS if pointing and pointing <= set(_OF_A_RING) and len(named) == 1 else 1.0
 
 
 def _for_it(votes: Sequence[Vote], ranks: Sequence[int]) -> dict[int | str, float]:

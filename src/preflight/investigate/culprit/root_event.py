@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.investigate.case.case import Event
 from preflight.investigate.culprit.exit_code import crashed_alike
 from preflight.investigate.culprit.groups import groups_of
+from preflight.investigate.culprit.sizes import sender_of_too_much
 from preflight.investigate.culprit.vote import TOO_MUCH, Scene, Vote, before, best_roots, compares, of_its_own_loader
 
 EARLIEST = 32
@@ -111,7 +112,7 @@ def _cut_off(scene: Scene) -> Iterator[Vote]:
 
 def _victims(scene: Scene, named: set[int]) -> Iterator[Vote]:
     """Vote against ranks that only tell of others: they lived on while something was wrong elsewhere."""
-    told: set[int] = set()
+    told = {sender_of_too_much(scene)}
     for event in scene.failing:
         rank = event.rank
         if event.role != "cascade" or rank is None or rank in named or rank in told or event.id.startswith("exit."):

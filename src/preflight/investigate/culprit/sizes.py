@@ -9,9 +9,8 @@ from preflight.investigate.culprit.called import calls_one, peer_of
 from preflight.investigate.culprit.members import standing
 from preflight.investigate.culprit.vote import TOO_MUCH, Scene, Vote
 
-OF_THE_SENDER = 0.5
-"""A batch that is smaller than the others, as the last one of a share of the data, is commoner than one that is larger."""
-
+FEWEST = 3
+"""Of two ranks each sends to the other one."""
 OTHER_CALLS = 4
 """Sizes that differ by so much are of different calls: one of both ranks left one out, and nothing tells which."""
 OF_BOTH = 0.75
@@ -23,7 +22,7 @@ RESET = "network.gloo-peer-reset"
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
-    """Vote for the one rank that got too much, and less for the one that sends to it in a ring.
+    """Vote for the one rank that got too much, and as much for the one that sends to it in a ring.
 
     Whoever asked for less gets too much; so does the one to whom a rank sends that has more than the others.
     """
@@ -42,13 +41,22 @@ def votes(scene: Scene) -> Iterator[Vote]:
     other = isinstance(got, int) and isinstance(asked, int) and got >= OTHER_CALLS * asked
     sender = (rank + (-1 if _gathers(scene) else 1)) % world
     elsewhere = _stood_alone(scene, sender) if other else ""
-    yield Vote(kind="size-differs", rank=rank, quotes=(quotes,),
+    yield Vote(kind="size-differs", rank=rank, quotes=(quotes,), shared=not elsewhere,
                strength=OF_ONE_AMONG_OTHERS if elsewhere else OF_BOTH if other else 1.0,
                text=f"{sizes}: its tensor is smaller, or that of who sends to it is larger")  # fmt: skip
-    yield Vote(kind="size-differs", rank=sender, strength=OF_BOTH if other else OF_THE_SENDER, quotes=(quotes,),
+    yield Vote(kind="size-differs", rank=sender, strength=OF_BOTH if other else 1.0, quotes=(quotes,),
+               shared=not elsewhere,
                text=f"sends to rank {rank} in a ring, which {sizes}")  # fmt: skip
     if elsewhere:
         yield Vote(kind="elsewhere", rank=sender, quotes=(quotes,), text=f"{elsewhere}, and it sent what did not fit")
+
+
+def sender_of_too_much(scene: Scene) -> int | None:
+    """Return who sends in a ring to the one rank that got too much: that one's end broke its connection, whichever of them began it."""
+    told, world = got_too_much(scene), scene.case.people.world or 0
+    if len(told) != 1 or world < FEWEST:
+        return None
+    return (next(iter(told)) + (-1 if _gathers(scene) else 1)) % world
 
 
 def got_too_much(scene: Scene) -> dict[int, Event]:
