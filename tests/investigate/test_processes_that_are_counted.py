@@ -157,3 +157,24 @@ def test_ranks_said_behind_what_a_logger_puts_before_are_those_of_the_writers(
     lines = [put(n, 10 + at, f"step {at} loss 1.{at}") for at in range(5) for n in range(3)]
     lines += [put(1, 20, MISSING), *(put(n, 22, CLOSED) for n in (0, 2))]
     assert incident_of({"job.log": "".join(lines)}).culprit.ranks == (1,)
+
+
+def _watched(rank: int, of: str = "") -> str:
+    lines = "".join(f"2026-02-03 04:05:{20 + at} rank {rank}{of}: step {at}\n" for at in range(4))
+    return lines + (
+        f"[rank{rank}]:[E203 04:15:40.100112207 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=77, OpType=ALLREDUCE, NumelIn=9216, NumelOut=9216, Timeout(ms)=600000) ran for 600021 milliseconds before timing out.\n"
+    )
+
+
+def test_of_two_of_four_that_wait_both_others_may_have_stopped(incident_of: Investigated) -> None:
+    files = {f"out.{n}.log": _watched(n, " of 4") for n in (1, 2)}
+    silent = {f"out.{n}.log": f"2026-02-03 04:05:20 rank {n} of 4: step 0\n" * 4 for n in (0, 3)}
+    culprit = incident_of({**files, **silent}).culprit
+    assert culprit.ranks == (0, 3)
+    chances = [suspect.probability for suspect in culprit.suspects[:2]]
+    assert chances[0] == pytest.approx(chances[1])
+
+
+def test_of_two_logs_of_a_run_of_nobody_knows_how_many_none_in_a_gap_is_accused(incident_of: Investigated) -> None:
+    assert incident_of({f"out.{n}.log": _watched(n) for n in (1, 2)}).culprit.ranks == ()

@@ -27,7 +27,7 @@ def recorded(case: Case) -> FlightEvidence | None:
         have = {case.people.rank_of(flight.who, flight.file) for flight in dumps}
         told = [one for one in flights_of_hits(case.reading.hits) if one.who.rank not in have]
         flights = (*dumps, *told)
-        world = case.people.world if dumps or _all_tell(case, len(told)) else None
+        world = case.people.world
         case.flight = (
             votes_of_flights(
                 flights,
@@ -38,6 +38,8 @@ def recorded(case: Case) -> FlightEvidence | None:
             if flights
             else FlightEvidence()
         )
+        if not dumps:
+            case.flight = _without_gaps(case, case.flight, len(told))
     return case.flight if case.flight.ranks or case.flight.text else None
 
 
@@ -112,9 +114,16 @@ def _ends_with_stacks(case: Case) -> bool:
     return len(files) >= FEWEST and all(_FRAME.match(file.last_text) for file in files)
 
 
-def _all_tell(case: Case, told: int) -> bool:
-    """Return whether so many ranks tell their counters that one that does not is worth a thought."""
-    return told * 2 > (case.people.world or 0)
+def _without_gaps(case: Case, evidence: FlightEvidence, told: int) -> FlightEvidence:
+    """Return evidence without the ranks of which nothing is there, where lines of a few are all there is: more may be silent.
+
+    Jobs are mostly of a power of two, and nothing tells how many ranks there are.
+    """
+    world = case.people.world or 0
+    if case.reading.world_size is not None or told >= FEWEST or world & (world - 1) == 0:
+        return evidence
+    kept = tuple(one for one in evidence.ranks if one.rank not in evidence.no_dump)
+    return msgspec.structs.replace(evidence, ranks=kept)
 
 
 _SIGNATURE = Signature(
