@@ -291,15 +291,18 @@ def _plain(context: Context) -> bool:
 
 
 def _finding(context: Context, place: Store | Obj, text: str, severity: str) -> Finding:
-    optimizer = context.reading.made("optimizer")[0]
+    """Point at what came too late; of what was left out, at the one optimizer that should hold it."""
+    optimizers = context.reading.made("optimizer")
+    optimizer, left_out = optimizers[0], isinstance(place, Obj)
+    at_optimizer = left_out and len(optimizers) == 1
     return context.finding(
         RULE,
-        place,
+        optimizer if at_optimizer else place,
         text,
         severity="error" if severity == "error" else "warning",
         evidence=[
             Evidence("optimizers that hold it", 0),
-            Evidence("optimizers in the script", len(context.reading.made("optimizer"))),
+            Evidence("optimizers in the script", len(optimizers)),
         ],
         fix=Fix(
             title="give its parameters to the optimizer",
@@ -307,7 +310,7 @@ def _finding(context: Context, place: Store | Obj, text: str, severity: str) -> 
             instruction="build the optimizer after it, from all parameters that are to be trained, or call add_param_group",
             expected="it is trained with the rest",
         ),
-        related=[(optimizer, "the optimizer is made here")],
+        related=[(place, "the module is made here") if at_optimizer else (optimizer, "the optimizer is made here")],
     )
 
 
