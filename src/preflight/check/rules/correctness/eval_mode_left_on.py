@@ -41,7 +41,7 @@ from preflight.check.queries.tensors import grad_off
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event
-from preflight.source.training import TrainingLoop
+from preflight.source.training import TrainingLoop, same_guards
 from preflight.source.values import Obj, Value
 from preflight.vocabulary.finding import Finding
 
@@ -139,9 +139,57 @@ def main():
         evaluate(model, held_out, accelerator)
 main()
 """,
+    """
+import torch
+from torch import nn
+net = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+optimizer = torch.optim.Adam(net.parameters())
+for epoch in range(10):
+    for phase in ("train", "valid"):
+        if phase == "train":
+            print("epoch", epoch)
+        else:
+            net.eval()
+        for x, y in loaders[phase]:
+            optimizer.zero_grad()
+            with torch.set_grad_enabled(phase == "train"):
+                loss = nn.functional.cross_entropy(net(x), y)
+                if phase == "train":
+                    loss.backward()
+                    optimizer.step()
+""",
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+net = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+optimizer = torch.optim.Adam(net.parameters())
+for epoch in range(10):
+    for phase in ("train", "valid"):
+        if phase == "train":
+            net.train()
+        else:
+            net.eval()
+        for x, y in loaders[phase]:
+            optimizer.zero_grad()
+            with torch.set_grad_enabled(phase == "train"):
+                loss = nn.functional.cross_entropy(net(x), y)
+                if phase == "train":
+                    loss.backward()
+                    optimizer.step()
+for epoch in range(10):
+    for phase in ("train", "valid"):
+        net.train(phase == "train")
+        for x, y in loaders[phase]:
+            with torch.set_grad_enabled(phase == "train"):
+                loss = nn.functional.cross_entropy(net(x), y)
+            if phase == "train":
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+""",
     """
 import torch
 from torch import nn
@@ -367,6 +415,7 @@ def _left_on(context: Context, model: Obj, loop: TrainingLoop) -> tuple[Event, F
         backward.context.within(around) and _before_training(mode.event, uses, trained)
         for mode in modes
         if mode.training is False and not mode.event.context.shadow and concerns(mode.event, model)
+        if same_guards(mode.event, backward)  # not in a pass that cannot train, as of another phase
         for around in mode.event.context.loops()[:1]
     ):
         return None
