@@ -24,13 +24,14 @@ BY_CALL = {
     ".freeze_feature_extractor": "sound",
 }
 """Methods of transformers that freeze a part, and which."""
-_OTHERS = (
+OTHER_WAYS = (
     "peft.get_peft_model",
     "peft.prepare_model_for_kbit_training",
     ".freeze",
     ".freeze_base_model",
     ".unfreeze",
 )
+"""Calls that freeze, thaw or add parameters in their own way."""
 
 
 class Frozen:
@@ -96,13 +97,13 @@ def frozen_layers(reading: Reading, network: Network, until: int | None = None) 
         until: The place in the order of things up to which it is followed; to the end without one.
     """
     frozen: set[int] = set()
-    certain = not reading.trace.calls(*_OTHERS, *BY_CALL) and not _exchanges_classes(reading)
+    certain = not reading.trace.calls(*OTHER_WAYS, *BY_CALL) and not _exchanges_classes(reading)
     for change in changes(reading):
         if change.context.shadow:
             continue
         if until is not None and change.number > until:
             break
-        owner = _owner(change.target)
+        owner = owner_of(change.target)
         if owner is None:
             certain = False
             continue
@@ -192,7 +193,7 @@ def _truth(value: Value) -> bool | None:
     return held.value if isinstance(held, Known) and isinstance(held.value, bool) else None
 
 
-def _owner(target: Value) -> Obj | None:
+def owner_of(target: Value) -> Obj | None:
     """The module whose parameters are all meant: itself, or the one whose parameters a loop goes through."""
     value = settle(target)
     for _ in range(8):

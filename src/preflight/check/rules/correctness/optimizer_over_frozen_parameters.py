@@ -27,9 +27,11 @@ from preflight.check.queries.handed_on import STEPS_NOTHING, handed_on
 from preflight.check.queries.parameters import holding_of
 from preflight.check.queries.updates import managed
 from preflight.check.rule import Rule
-from preflight.source.frozen import frozen_layers
+from preflight.source.evaluate.library.methods import is_module
+from preflight.source.frozen import OTHER_WAYS, changes, frozen_layers, owner_of
 from preflight.source.layers import Network
-from preflight.source.values import Obj, options_of
+from preflight.source.trace import Context as Frame
+from preflight.source.values import Obj, options_of, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -84,9 +86,60 @@ for parameter in net.parameters():
 optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
 """
     + _LOOP,
+    """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, width, classes):
+        super().__init__()
+        self.body, self.head = nn.Linear(width, width), nn.Linear(width, classes)
+    def forward(self, x):
+        return self.head(self.body(x))
+def main(data):
+    net = Net(data.width, len(data.names))
+    optimizer = torch.optim.Adam(net.parameters())
+    for parameter in net.parameters():
+        parameter.requires_grad = False
+    for x, y in torch.utils.data.DataLoader(data, batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+main(read())
+""",
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, width, classes):
+        super().__init__()
+        self.body, self.head = nn.Linear(width, width), nn.Linear(width, classes)
+    def forward(self, x):
+        return self.head(self.body(x))
+def fit(net, data):
+    optimizer = torch.optim.Adam(net.parameters())
+    for x, y in torch.utils.data.DataLoader(data, batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+def new_head(data):
+    net = Net(data.width, 1000)
+    for parameter in net.parameters():
+        parameter.requires_grad = False
+    net.head = nn.Linear(data.width, len(data.names))
+    fit(net, data)
+def asked(data, frozen):
+    net = Net(data.width, 10)
+    if frozen:
+        for parameter in net.parameters():
+            parameter.requires_grad = False
+        net.requires_grad_(data.thawed)
+    fit(net, data)
+new_head(read())
+asked(read(), read())
+""",
     """
 import torch
 from dataclasses import dataclass
@@ -197,17 +250,17 @@ def check(context: Context) -> Iterator[Finding]:
         first = _first_step(context, optimizer)
         if first is None and not _steps_elsewhere(context, optimizer):
             continue  # where no training is reached, nothing is lost by what is frozen
-        counts = [_frozen(context, part.owner, first) if part.amount == "all" else None for part in parts]
-        if any(count is None for count in counts):
+        if not all(part.amount == "all" and _frozen(context, part.owner, first) for part in parts):
             continue
-        total = sum(count or 0 for count in counts)
+        sizes = [Network(context.reading, part.owner).total for part in parts]
+        total = None if None in sizes else sum(size or 0 for size in sizes)
         yield context.finding(
             RULE,
             made,
-            f"all {total:,} parameters that the optimizer is given are frozen: nothing is trained",
+            f"all {f'{total:,} ' if total else ''}parameters that the optimizer is given are frozen: nothing is trained",
             evidence=[
                 Evidence("parameters that require a gradient", 0),
-                Evidence("parameters of the optimizer", total),
+                Evidence("parameters of the optimizer", "not known" if total is None else total),
             ],
             fix=Fix(
                 title="unfreeze what is to be trained",
@@ -237,11 +290,40 @@ def _steps_elsewhere(context: Context, optimizer: Obj) -> bool:
     )
 
 
-def _frozen(context: Context, owner: Obj, until: int | None) -> int | None:
-    """The parameters of a module that are all frozen by then, or None where one may not be."""
+def _frozen(context: Context, owner: Obj, until: int | None) -> bool:
+    """Whether the parameters of a module are all frozen by then."""
     network = Network(context.reading, owner)
-    frozen = frozen_layers(context.reading, network, until)
-    total = network.total
     if any(not leaf.obj.name.startswith("torch.nn.") for leaf in network.leaves):
-        return None  # a network that is known as a whole may have been given layers that were not seen
-    return total if total and frozen.certain and frozen.parameters == total else None
+        return False  # a network that is known as a whole may have been given layers that were not seen
+    if not network.total:
+        return _frozen_as_one(context, owner, until)
+    frozen = frozen_layers(context.reading, network, until)
+    return frozen.certain and frozen.parameters == network.total
+
+
+def _frozen_as_one(context: Context, owner: Obj, until: int | None) -> bool:
+    """Whether all of a module of unknown size is frozen at once, and nothing is ever thawed or put in afterwards."""
+    every = changes(context.reading)
+    if context.trace.calls(*OTHER_WAYS) or any(change.wanted is not False for change in every):
+        return False
+    at = next((c.number for c in every if owner_of(c.target) is owner and _always(c.context)), None)
+    if at is None or (until is not None and at > until):
+        return False
+    for store in context.trace.stores:
+        value = settle(store.value)
+        if store.number > at and isinstance(value, Obj) and is_module(value):
+            return False
+    return not any(
+        event.number > at
+        and not event.inlined
+        and not event.name.startswith(("torch.", "builtins.", "."))
+        and any(settle(given) is owner for given in (*event.args, *event.kwargs.values()))
+        for event in context.trace.events
+    )
+
+
+def _always(place: Frame) -> bool:
+    """Whether a place is reached whatever is tested."""
+    return not place.shadow and all(
+        frame.kind != "except" and (frame.kind != "if" or frame.taken is True) for frame in place.frames()
+    )
