@@ -198,8 +198,11 @@ def uses_of(context: Context, model: Value) -> list[Event]:
         index = context.__dict__["_uses_of"] = {}
         for event in context.trace.events:
             used = event.name == "()" or (event.name.startswith(".") and event.name not in _SETUP)
-            if used and event.receiver is not None:
-                for found in models_of(event.receiver):
+            receiver = event.receiver
+            if event.name == "?" and isinstance(event.result, Obj):
+                used, receiver = True, event.result.receiver  # the call of something that nobody was seen to make
+            if used and receiver is not None:
+                for found in models_of(receiver):
                     index.setdefault(id(found), []).append(event)
     return index.get(id(model), [])
 

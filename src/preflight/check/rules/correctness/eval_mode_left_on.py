@@ -42,7 +42,7 @@ from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop, same_guards
-from preflight.source.values import Obj, Value
+from preflight.source.values import Obj, Unknown, Value
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -50,7 +50,7 @@ RULE = Rule(
     code="MOD001",
     severity="error",
     confidence="likely",
-    needs=("training_loop", "model", "complete"),
+    needs=("training_loop", "complete"),
     layer="D",
     tags=("modes",),
 )
@@ -158,9 +158,68 @@ for epoch in range(10):
                     loss.backward()
                     optimizer.step()
 """,
+    """
+import torch
+def fit(net, loader, held_out, optimizer, epochs):
+    net.train()
+    for epoch in range(epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(net(x), y).backward()
+            optimizer.step()
+        net.eval()
+        with torch.no_grad():
+            for x, y in held_out:
+                print((net(x).argmax(1) == y).float().mean().item())
+""",
 )
 
 GOOD = (
+    """
+import torch
+def fit(net, loader, held_out, optimizer, epochs, every):
+    for epoch in range(epochs):
+        net.train()
+        for x, y in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(net(x), y).backward()
+            optimizer.step()
+        net.eval()
+        with torch.no_grad():
+            print(torch.nn.functional.cross_entropy(net(held_out), held_out.y).item())
+def fit_parallel(network, loader, held_out, optimizer, epochs):
+    inner = network.module
+    for epoch in range(epochs):
+        network.train()
+        for x, y in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(inner(x), y).backward()
+            optimizer.step()
+        inner.eval()
+        print(inner(held_out).argmax(1))
+def fit_elsewhere(net, loader, held_out, optimizer, prepare):
+    for x, y in loader:
+        prepare(net)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        net.eval()
+        print(net(held_out).argmax(1))
+def fit_features(net, head, loader, optimizer):
+    for x, y in loader:
+        net.eval()
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(head(net(x)), y).backward()
+        optimizer.step()
+def fit_with_teacher(net, teacher, loader, optimizer):
+    for x, y in loader:
+        teacher.eval()
+        with torch.no_grad():
+            wanted = teacher(x)
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(net(x), wanted).backward()
+        optimizer.step()
+""",
     """
 import torch
 from torch import nn
@@ -401,9 +460,28 @@ def check(context: Context) -> Iterator[Finding]:
                 break
         else:
             yield from _never_on(context, model, modal)
+    for loop in context.reading.loops:
+        for given in _given(context, loop):
+            found = _left_on(context, given, loop)
+            if found is not None and not any(e.context.within(found[1]) for e in context.trace.calls(".train")):
+                yield _report(context, given, loop, found[0], found[1], None)
+                break
 
 
-def _left_on(context: Context, model: Obj, loop: TrainingLoop) -> tuple[Event, Frame] | None:
+def _given(context: Context, loop: TrainingLoop) -> list[Unknown]:
+    """Models that a function is given, and that nobody was seen to make: what is put into eval mode around a loop."""
+    around = loop.frame.loops()
+    found = {
+        id(model): model
+        for event in context.trace.calls(".eval")
+        if any(event.context.within(frame) for frame in around)
+        for model in models_of(event.receiver)
+        if isinstance(model, Unknown)
+    }
+    return list(found.values())
+
+
+def _left_on(context: Context, model: Value, loop: TrainingLoop) -> tuple[Event, Frame] | None:
     backward = loop.backwards[0]
     trained = loop.behind_losses
     uses = uses_of(context, model)
@@ -454,7 +532,7 @@ def _chosen(context: Context, event: Event, common: Frame) -> bool:
     )
 
 
-def _parts_trained(context: Context, model: Obj, common: Frame) -> bool:
+def _parts_trained(context: Context, model: Value, common: Frame) -> bool:
     """Whether the loop puts parts of the model into train mode: that the rest of it stays in eval mode is a choice."""
     return any(
         event.context.within(common) and any(holds(model, part) for part in models_of(event.receiver))
@@ -463,7 +541,7 @@ def _parts_trained(context: Context, model: Obj, common: Frame) -> bool:
 
 
 def _report(
-    context: Context, model: Obj, loop: TrainingLoop, event: Event, common: Frame, modal: bool | None
+    context: Context, model: Value, loop: TrainingLoop, event: Event, common: Frame, modal: bool | None
 ) -> Finding:
     line = getattr(common.node, "lineno", None)
     what = "holds dropout or batch norm" if modal else "may hold dropout or batch norm"
