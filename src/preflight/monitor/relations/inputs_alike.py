@@ -39,8 +39,9 @@ class InputsAlike(Relation):
     that in training, where a difference of more than the half counts, both only where the first looks in training agree, as
     those at small batches may not; and whether the inputs of steps are different ones. Where they are
     the same from the first look to the fifth though they were not, something is drawn once that should be drawn each
-    time; where a loader has one batch it is that one, and a few steps with one batch are a setting. It is asked of further
-    inputs, too, of numbers and of what is one for each sample, as the time of a diffusion is, while all sizes are as they were.
+    time; where a loader has one batch it is that one, and a few steps with one batch are a setting, so that nothing is
+    learnt where some of them had the same. It is asked of further inputs, too, of numbers and of what is one for each sample,
+    as the time of a diffusion is, while all sizes are as they were.
     Inputs that need gradients, and those of few numbers, are left out. Of a run that goes on with the state of an optimizer, scales
     are not told: what networks and agents are given moves on with the training.
     """
@@ -95,12 +96,14 @@ class InputsAlike(Relation):
 
     def _changes(self, window: Window) -> Iterator[Example]:
         calls = {f"forward:{call.object}": call for call in window.named("forward") if call.context.startswith("grad")}
-        told: set[str] = set()
+        told: set[tuple[str, int]] = set()
         for batch in window.batches:
             call = calls.get(batch.loader)
-            if call is None or batch.loader in told or not batch.bits or batch.bits[0] is None:
+            if call is None or (batch.loader, batch.s) in told or not batch.bits or batch.bits[0] is None:
                 continue
-            told.add(batch.loader)
+            told.add(
+                (batch.loader, batch.s)
+            )  # once for each step: a batch may be fetched once and trained on again and again
             for place in (0, *_others(batch)):
                 yield from self._changed(call, batch, place, window)
 
@@ -110,8 +113,9 @@ class InputsAlike(Relation):
         if len(looks) >= _EARLY or batch.bits[place] is None:
             return
         looks.append((batch.bits[place], shapes))
-        same, alike = len({bits for bits, _ in looks}) == 1, len({shapes for _, shapes in looks}) == 1
-        if alike and len(looks) >= (_ROW if same else _LOOKS) and not (same and _of_one_batch(window)):
+        kinds, alike = len({bits for bits, _ in looks}), len({shapes for _, shapes in looks}) == 1
+        same, differ = kinds == 1 and len(looks) >= _ROW, kinds == len(looks) >= _LOOKS
+        if alike and (differ or (same and not _of_one_batch(window))):
             value = _SAME if same else _DIFFER
             context = {"sizes": str([shape[1:] for shape in batch.shapes])} if place else {}
             what = f"input {place + 1}" if place else "input"
