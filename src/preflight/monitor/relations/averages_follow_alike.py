@@ -26,13 +26,13 @@ _COPIES, _AVERAGES = "is made a copy of them", "keeps a share of what it was"
 class AveragesFollowAlike(Relation):
     """What follows trained weights keeps a share of what it was, where it did in the runs this was learnt from.
 
-    A target network, a teacher or an average that is overwritten with the trained weights at a step, in place of being
-    moved a little towards them, is the trained network itself. Learnt of each network or table of tensors that follows
-    trained ones, from how the sums of its matrices move from step to step (see `averages-keep-their-past`): whether
-    three steps that move it leave a share of what it was, or none. How large the share is, and after how many steps it is
-    moved, are settings. Nothing is said of one whose matrices move otherwise, nor of a network of which it is learnt that it
-    stays apart (`copies-stay-apart`), nor of a copy where somebody chose a one, nor of a run that goes on with the state of
-    an optimizer.
+    A target network, a teacher or an average that is overwritten with the trained weights at a step, in place of
+    being moved a little towards them, is the trained network itself. Learnt of each network or table of tensors that
+    follows trained ones, from how the sums of its matrices move from step to step (see `averages-keep-their-past`):
+    whether three steps that move it leave a share of what it was, or none. How large the share is, and after how many
+    steps it is moved, are settings. Nothing is said of one whose matrices move otherwise, nor of a network of which
+    it is learnt that it stays apart (`copies-stay-apart`), nor of a copy where somebody chose a one, nor of a run
+    that goes on with the state of an optimizer.
     """
 
     name = "averages-follow-alike"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from math import prod
+from operator import attrgetter
 from typing import Any
 
 from preflight.monitor.mini import Mini
@@ -27,12 +29,12 @@ _TRAINED, _OTHER = "data that are trained on", "data that are not trained on"
 class EvaluatedDataAlike(Relation):
     """A model is not evaluated on what it is trained on, where it was evaluated on something else in the runs this was learnt from.
 
-    Learnt of the first evaluation after the training has begun: a model that is trained is run in evaluation mode and without
-    gradients. What it is given is trained on where it comes from a loader that the training reads, or from one of the
-    same data that has samples in common with it, or where the same input was seen in training. Later evaluations are not
-    asked: a run that is longer may come to score its training data, too. Where what is trained on was always
-    evaluated, as the one graph of a graph network is, nothing is learnt. Nor is anything said of a run that goes on with the
-    state of an optimizer.
+    Learnt of the first evaluation after the training has begun: a model that is trained is run in evaluation mode and
+    without gradients. What it is given is trained on where it comes from a loader that the training reads, or from
+    one of the same data that has samples in common with it, or where the same input was seen in training. Later
+    evaluations are not asked: a run that is longer may come to score its training data, too. Where what is trained on
+    was always evaluated, as the one graph of a graph network is, nothing is learnt. Nor is anything said of a run
+    that goes on with the state of an optimizer.
     """
 
     name = "evaluated-data-alike"
@@ -61,13 +63,16 @@ class EvaluatedDataAlike(Relation):
             return
         fetches = fetches_of(window)
         self._loaders.update((fetch.batch.loader, fetch) for fetch in fetches if fetch.trained)
-        given = [batch for batch in window.batches if batch.loader.startswith("forward:")]
+        given: dict[str, list[Batch]] = {}
+        for batch in window.batches:
+            given.setdefault(batch.loader, []).append(batch)
         for call in window.named("forward"):
             training = bool((call.args or {}).get("training"))
             recorded = call.context.startswith("grad")
             if training and recorded:
                 self._names.add(call.object)
-                self._keep(_input(call, given))
+                if len(self._inputs) < _MOST_BATCHES and (found := _input(call, given)) is not None:
+                    self._inputs.add(found)
             elif not training and not recorded and self._due(call):
                 yield from self._judge(call, _input(call, given), fetches)
         self._steps += len(steps_of(window))
@@ -75,12 +80,9 @@ class EvaluatedDataAlike(Relation):
     def _due(self, call: Call) -> bool:
         return self._steps >= _STEPS and self._told < _PASSES and call.object in self._names
 
-    def _keep(self, found: tuple[Any, ...] | None) -> None:
-        if found is not None and len(self._inputs) < _MOST_BATCHES:
-            self._inputs.add(found)
-
     def _judge(self, call: Call, found: tuple[Any, ...] | None, fetches: list[Fetch]) -> Iterator[Example]:
-        fetch = max((one for one in fetches if one.batch.q < call.q), key=lambda one: one.batch.q, default=None)
+        read = [one for one in fetches if one.batch.q < call.q and not one.trained]
+        fetch = max(read, key=lambda one: one.batch.q, default=None)
         if found is None and (fetch is None or not self._loaders):
             return
         self._told += 1
@@ -115,6 +117,8 @@ class EvaluatedDataAlike(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run("loader1", 50)
+        yield _run("", 50)
+        yield _run("", 50, beside=True)  # right after a step, and without a loader of its own
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -122,18 +126,19 @@ class EvaluatedDataAlike(Relation):
         yield _run("", 1)
 
 
-def _input(call: Call, given: list[Batch]) -> tuple[Any, ...] | None:
+def _input(call: Call, given: dict[str, list[Batch]]) -> tuple[Any, ...] | None:
     """What a model was given first in a pass; None where it is unknown or too small to be known again."""
-    name = f"forward:{call.object}"
-    batch = min((one for one in given if one.loader == name and one.q > call.q), key=lambda one: one.q, default=None)
+    batches = given.get(f"forward:{call.object}", [])
+    at = bisect_right(batches, call.q, key=attrgetter("q"))
+    batch = batches[at] if at < len(batches) else None
     if batch is None or not batch.bits or batch.bits[0] is None or not batch.shapes:
         return None
     shape = tuple(batch.shapes[0])
     return (call.object, batch.bits[0], shape) if prod(shape) >= _LEAST_NUMBERS else None
 
 
-def _run(loader: str, bits: int) -> list[Window]:
-    """Three steps, and an evaluation of a loader's batches, which begin with these bits."""
+def _run(loader: str, bits: int, beside: bool = False) -> list[Window]:
+    """Three steps, and an evaluation of a loader's batches, which begin with these bits; ``beside`` one more step."""
     mini = Mini({"model.weight": {}})
     judged = {"args": {"training": False}, "context": "nograd"}
 
@@ -143,9 +148,9 @@ def _run(loader: str, bits: int) -> list[Window]:
     def rows(number: int, name: str, more: dict[str, Any]) -> list[Any]:
         return [given(number, name), ("forward model", more), given(number, "forward:model")]
 
-    trained = [
-        mini.window(*rows(number, "loader0", {"args": {"training": True}}), "backward", "step optimizer0:SGD")
-        for number in range(3)
-    ]
+    def step(number: int) -> list[Any]:
+        return [*rows(number, "loader0", {"args": {"training": True}}), "backward", "step optimizer0:SGD"]
+
+    trained = [mini.window(*step(number)) for number in range(3)]
     evaluated = [row for number in range(2) for row in rows(bits + number, loader, judged)[0 if loader else 1 :]]
-    return [*trained, mini.window(*evaluated)]
+    return [*trained, mini.window(*(step(3) if beside else []), *evaluated)]

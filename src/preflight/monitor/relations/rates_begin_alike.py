@@ -20,9 +20,9 @@ _ABOVE, _ZERO = "a rate above zero", "a rate of zero"
 class RatesBeginAlike(Relation):
     """An optimizer steps at a rate above zero within its first four steps, where it did in the runs this was learnt from.
 
-    An optimizer whose rate is zero changes nothing, and the run goes on. By itself that may be meant, as where a pass over
-    the data fills running statistics first, so that `rate-above-zero` waits for long; beside a run in which it trained it is told early.
-    Learnt of each optimizer by its number. Nothing is said where somebody chose a zero.
+    An optimizer whose rate is zero changes nothing, and the run goes on. By itself that may be meant, as where a pass
+    over the data fills running statistics first, so that `rate-above-zero` waits for long; beside a run in which it
+    trained it is told early. Learnt of each optimizer by its number. Nothing is said where somebody chose a zero.
     """
 
     name = "rates-begin-alike"

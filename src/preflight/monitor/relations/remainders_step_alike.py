@@ -18,11 +18,11 @@ _STEPPED, _CLEARED = "make a step of their own", "are cleared, and make no step"
 class RemaindersStepAlike(Relation):
     """The passes that are left over at the end of an epoch make a step, where they did in the runs this was learnt from.
 
-    With accumulation, an epoch whose batches are no multiple of the passes of a step ends with fewer. A loop steps with
-    them, or it drops them: both are seen in correct programs. Where a program stepped with them and now
-    clears them when the next epoch begins, the condition of its step has changed, and the last samples of each epoch teach nothing.
-    Judged where one optimizer alone steps. Gradients that are cleared amidst an epoch, as those of a batch whose loss
-    overflowed, are no remainder.
+    With accumulation, an epoch whose batches are no multiple of the passes of a step ends with fewer. A loop steps
+    with them, or it drops them: both are seen in correct programs. Where a program stepped with them and now clears
+    them when the next epoch begins, the condition of its step has changed, and the last samples of each epoch teach
+    nothing. Judged where one optimizer alone steps. Gradients that are cleared amidst an epoch, as those of a batch
+    whose loss overflowed, are no remainder.
     """
 
     name = "remainders-step-alike"

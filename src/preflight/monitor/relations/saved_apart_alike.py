@@ -18,10 +18,10 @@ class SavedApartAlike(Relation):
     """A file of weights that were kept apart from the model, in the runs this was learnt from, is not one of its weights of now.
 
     The best weights so far are copied when they are found, and saved at the end. ``state_dict()`` copies nothing:
-    without ``deepcopy`` or ``clone`` what was kept moves on with the training, and the file holds the last weights under the
-    name of the best. Learnt of each file, by its name without the numbers in it, and of each part of it, from whether
-    the tensors that are saved lie in the memory of the model. It is asked on the same kind of device alone, because
-    ``cpu()`` is a copy only elsewhere.
+    without ``deepcopy`` or ``clone`` what was kept moves on with the training, and the file holds the last weights
+    under the name of the best. Learnt of each file, by its name without the numbers in it, and of each part of it,
+    from whether the tensors that are saved lie in the memory of the model. It is asked on the same kind of device
+    alone, because ``cpu()`` is a copy only elsewhere.
     """
 
     name = "saved-apart-alike"
