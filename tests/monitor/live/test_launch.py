@@ -194,6 +194,8 @@ def test_the_programs_own_sitecustomize_still_runs(tmp_path: Path) -> None:
         ([], "no program is given"),
         (["pyhton", "x.py"], "did you mean python"),
         (["python", "missing.py"], "missing.py"),
+        (["notes/train.ipynb"], "jupyter nbconvert --to script notes/train.ipynb, then:"),
+        (["python3", "train.ipynb"], "-- python train.py"),
     ],
 )
 def test_what_cannot_be_started_is_named(command: list[str], said: str) -> None:

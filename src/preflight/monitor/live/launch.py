@@ -39,6 +39,7 @@ def resolve(command: Sequence[str]) -> list[str]:
     program = command[0]
     if program.endswith(".py") and os.path.isfile(program) and not os.access(program, os.X_OK):
         raise UsageError(f"{program!r} is a script, not a program", f"did you mean: -- python {' '.join(command)}?")
+    _refuse_a_notebook(command)
     if shutil.which(program) is None:
         near = nearest(program, ["python", "python3", "torchrun", "accelerate", "deepspeed", "srun", "mpirun"])
         there = f"activate the environment that has {program}, or give its path"
@@ -51,6 +52,14 @@ def resolve(command: Sequence[str]) -> list[str]:
         meant = os.path.join(os.path.dirname(script), near) if near else None
         raise UsageError(f"there is no file {script!r}", f"did you mean {meant}?" if meant else None)
     return list(command)
+
+
+def _refuse_a_notebook(command: Sequence[str]) -> None:
+    notebook = next((word for word in command[:2] if word.endswith(".ipynb")), None)
+    if notebook is not None and (notebook == command[0] or "python" in os.path.basename(command[0])):
+        script = notebook.removesuffix(".ipynb") + ".py"
+        hint = f"jupyter nbconvert --to script {notebook}, then: preflight monitor run -- python {script}"
+        raise UsageError(f"{notebook!r} is a notebook, not a program", hint)
 
 
 def _scripts_in(folder: str) -> list[str]:
