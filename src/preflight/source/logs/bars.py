@@ -76,6 +76,13 @@ def _of_other_work(before: str) -> bool:
     return _NOT_TRAINING.search(before) is not None
 
 
+@lru_cache(maxsize=1024)
+def _epoch_of(before: str) -> float | None:
+    """Return the number of the epoch that a bar tells before it, which all bars of that epoch do alike."""
+    told = _EPOCH.search(before)
+    return float(told["epoch"] or told["of"]) if told else None
+
+
 def _of_bar(bar: re.Match[str], text: str) -> Bar:
     done = _counted(bar["done"])
     total = _counted(bar["total"]) if "total" in bar.re.groupindex else None
@@ -90,9 +97,9 @@ def _of_bar(bar: re.Match[str], text: str) -> Bar:
             values.setdefault("seconds", rate)
         elif unit == "it/s":
             values.setdefault("seconds", 1 / rate)
-    told = _EPOCH.search(text, 0, bar.start())
-    if told:
-        values.setdefault("epoch", float(told["epoch"] or told["of"]))
+    epoch = _epoch_of(text[: bar.start()])
+    if epoch is not None:
+        values.setdefault("epoch", epoch)
     step = values.pop("step", None)
     return Bar(int(step) if step is not None and math.isfinite(step) else done, values, total)
 
