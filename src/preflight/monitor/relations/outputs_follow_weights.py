@@ -33,9 +33,6 @@ class OutputsFollowWeights(Relation):
     name = "outputs-follow-weights"
     needs = frozenset({"step", "state", "module", "tensor"})
     follows = (looks_of,)
-    repeats = 2
-    looks = frozenset({"step", "gradient at before_step"})
-    reads = frozenset({"module"})
     wakes = frozenset({"gradients of a step"})
     priority = 9
     cause = (
@@ -47,15 +44,8 @@ class OutputsFollowWeights(Relation):
         self._next: dict[str, str] = {}  # by module that passes something else on: the one that it is passed to
         self._missed: dict[str, int] = {}
         self._had: set[str] = set()  # modules of which a parameter had a gradient, or was moved by the program
+        self._told: set[str] = set()  # of these, such as were told of
         self._without: set[int] = set()  # variables that had no gradient at the last step
-
-    def quiet(self, window: Window) -> bool:
-        """Whether of each module it is known if its weights have gradients."""
-        return all(name in self._had or self._missed.get(name, 0) >= _STEPS for name in self._next)
-
-    def kept(self) -> object:
-        """Which modules pass something on."""
-        return tuple(sorted(self._next.items()))
 
     def see(self, window: Window) -> Iterator[Example]:
         if window.named("module"):
@@ -78,9 +68,13 @@ class OutputsFollowWeights(Relation):
         taught = {part for ident, norm in told.items() if norm is not None for part in _around(variables[ident].name)}
         self._had |= taught
         for name, after in self._next.items():
+            if name in self._told:
+                continue
             held = [ident for ident in told if name in _around(variables[ident].name)]
             if after not in taught or not any(len(variables[ident].shape) > 1 for ident in held):
                 continue
+            if name in self._had:
+                self._told.add(name)
             missed = self._missed[name] = 0 if name in self._had else self._missed.get(name, 0) + 1
             if not missed or missed >= _STEPS:
                 yield _example(step.call, name, after, [variables[ident].name for ident in held], missed == 0)

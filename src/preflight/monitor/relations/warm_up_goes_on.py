@@ -34,9 +34,6 @@ class WarmUpGoesOn(Relation):
     name = "warm-up-goes-on"
     needs = frozenset({"step", "scalar"})
     wakes = frozenset({"step", "scheduler.step", "load_state_dict"})
-    repeats = 2
-    looks = frozenset({"step", "rates"})
-    reads = frozenset({"scheduler.step", "load_state_dict"})
     whole = False
     severity = "warning"
     priority = 24
@@ -48,10 +45,6 @@ class WarmUpGoesOn(Relation):
         self._risen: dict[str, list[float]] = {}
         self._again: dict[str, int] = {}  # by optimizer: steps at the first rates anew
         self._settled: set[str] = set()  # optimizers of which nothing more is to be said
-
-    def quiet(self, window: Window) -> bool:
-        """Whether the rate of no optimizer is on its way up from its first step."""
-        return self._settled >= self._risen.keys()
 
     def see(self, window: Window) -> Iterator[Example]:
         for call in (*window.named("scheduler.step"), *window.named("load_state_dict")):
