@@ -114,7 +114,18 @@ def test_a_full_bar_that_is_drawn_once_more_is_no_epoch_behind_it(tmp_path: Path
     assert told(tmp_path, bars(0, 4) + _HALVED + again).category == "oom"
 
 
+_TUNED = """Traceback (most recent call last):
+  File "/env/lib/python3.11/site-packages/acme/tune.py", line 9, in measure
+    act()
+OSError: no clock
+"""
+
+
 def test_more_than_a_buffer_holds_was_said_behind_what_a_library_caught(tmp_path: Path) -> None:
-    caught = 'Traceback (most recent call last):\n  File "/env/lib/python3.11/site-packages/acme/tune.py", line 9, in <module>\n    act()\nOSError: no clock\n'
-    assert told(tmp_path, "reading\n" + caught + epochs(1, 500)).category == "none"
-    assert told(tmp_path, "reading\n" + caught + epochs(1, 20)).category != "none"
+    assert told(tmp_path, "reading\n" + _TUNED + epochs(1, 500)).category == "none"
+    assert told(tmp_path, "reading\n" + _TUNED + epochs(1, 20)).category != "none"
+
+
+def test_the_others_go_on_for_long_where_one_of_several_ranks_died(tmp_path: Path) -> None:
+    ranks = "rank 0 of 2 begins\nrank 1 of 2 begins\n"
+    assert told(tmp_path, "world_size=2\n" + ranks + _UNCAUGHT + epochs(1, 500)).category == "usercode"

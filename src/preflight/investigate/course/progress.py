@@ -173,7 +173,8 @@ class Progress:
             return False
         if last is not None and last.frames and in_thread(last):  # it ended alone: the program goes on, or waits for it
             return not alone or waited(self.case, last)
-        return last is None or (fits(self.case, last) and not caught_by_the_program(last))
+        # One of several ranks that died leaves the others to go on for a while, however much they say.
+        return last is None or (not caught_by_the_program(last) and (at_top(last) or fits(self.case, last)))
 
     def recovered(self, event: Event) -> bool:
         """Return whether the run went on after an event as if nothing had been."""
