@@ -19,7 +19,9 @@ _WHATEVER_FAILED = ("progress.pipeline-complete",)
 _BY_CODE = ("progress.tracker-saw-success",)
 """What saw a program end with 0, also where its own hook for what nobody caught was replaced by another one."""
 _WAITED = ("progress.ran-well",)
-"""What waited for a whole script and saw it end with 0: of that ``ended_well`` knows what it heals, and what a script swallows."""
+"""What waited for a whole script and saw it end with 0."""
+_LAST_WORDS = 20
+"""So many lines at most a script says behind what it swallowed and ended of."""
 _FAILING = ("root", "cascade", "confirmation", "teardown")
 
 
@@ -31,6 +33,7 @@ class LastLines:
         self._told: dict[int, dict[tuple[str, str, str], int]] = {}
         self._ends: dict[tuple[int, int | None], int] = {}
         self._times: dict[int, dict[int, float]] = {}
+        self._waited: dict[int, int] = {}
         ended = (one for one in case.reading.raised if not one.chained)
         self._raised = {one.hit.file for one in ended if not stays_in_a_library(one)}
         self._uncaught = {one.hit.file for one in case.reading.raised if not one.chained and at_top(one)}
@@ -40,7 +43,9 @@ class LastLines:
             told = self._told.setdefault(file, {})
             kind = (event.id, event.role, event.category)
             told[kind] = max(line, told.get(kind, line))
-            if is_done(event) and event.id not in _WAITED and not (event.id in _BY_CODE and file in self._uncaught):
+            if event.id in _WAITED:
+                self._waited[file] = max(line, self._waited.get(file, -1))
+            elif is_done(event) and not (event.id in _BY_CODE and file in self._uncaught):
                 self._end(event)
 
     def _end(self, event: Event) -> None:
@@ -57,8 +62,13 @@ class LastLines:
                 yield kind
 
     def ended(self, event: Event) -> bool:
-        """Return whether a run says behind an event that it is done: in its file, or in another one of the same rank."""
+        """Return whether a run says behind an event that it is done: in its file, or in another one of the same rank.
+
+        Who waited for a script and saw it end with 0 says so for it where it had said much more; of less ``ended_well`` decides.
+        """
         file, rank = event.hit.file, event.rank
+        if self._waited.get(file, -1) - event.hit.line > _LAST_WORDS:
+            return True
         if max(self._ends.get((file, one), -1) for one in (rank, None)) > event.hit.line:
             return True
         if rank is None or event.time is None:
