@@ -59,3 +59,19 @@ def test_who_falls_silent_is_seen_behind_labels_that_stand_on_every_line(prefix:
     }
     assert {rank: (one.lines, one.last_line) for rank, one in told.items() if rank == 2} == {2: (7, 27)}
     assert sorted(told) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "2024-01-01 12:00:{second:02}.250 | INFO     | __main__:fit:{second} - [rank={rank}] working",
+        "2024-01-01 12:00:{second:02} INFO working [rank {rank}]",
+        "2024-01-01 12:00:{second:02} INFO rank {rank} working",
+        "[2024-01-01 12:00:{second:02} DP{rank} TP0] working",
+    ],
+)
+def test_who_falls_silent_is_seen_wherever_the_label_stands(form: str, tmp_path: Path) -> None:
+    rows = [form.format(second=n, rank=n % 4) + "\n" for n in range(60) if n < 30 or n % 4 != 2]
+    (tmp_path / "train.log").write_text("".join(rows))
+    told = {one.who.rank: one for one in read_logs([tmp_path]).spoke}
+    assert (sorted(told), told[2].lines, told[2].last_line) == ([0, 1, 2, 3], 7, 27)

@@ -11,13 +11,13 @@ from preflight.source.logs.blocks import Block
 from preflight.source.logs.clock import Clock
 from preflight.source.logs.label_forms import LEARNT
 from preflight.source.logs.pages import decoded, merged
-from preflight.source.logs.prefixes import LineStyle, head_of, plain
+from preflight.source.logs.prefixes import PLACED, LineStyle, head_of, plain
 from preflight.source.logs.wrapped import unwrapped
 from preflight.vocabulary.log import LogFile, Spoke, Who
 
 _KNOWN = re.compile(rb"\n\[(?:rank|default|Rank |rank: |gpu|worker)(?=\d)")
 _OTHER = re.compile(
-    rb"\[(?=[Rr0-9p])(?:[Rr]ank[ :_]{0,2}\d+\]|(?:prte[\w.-]{0,100}@)?\d+,\d+\](?:\[[\w.:-]{1,120}\])?<std|\d+\]<std|pod/|\d+\]:)"
+    rb"\[(?=[Rr0-9p])(?:[Rr]ank[ :_=-]{0,2}\d+\]|(?:prte[\w.-]{0,100}@)?\d+,\d+\](?:\[[\w.:-]{1,120}\])?<std|\d+\]<std|pod/|\d+\]:)"
 )
 _WORKER = re.compile(rb"\n\((?:[A-Za-z_]\w{0,40}[ _])?(?:TP|rank=)\d")
 """Apart from the others: a search for one fixed beginning is many times faster than one for either of two."""
@@ -27,7 +27,7 @@ _WRAPPED = re.compile(
 """What a logger wrapped in JSON, or in pairs of names and values, with the rank among them."""
 _PIPED = re.compile(rb"\n[A-Za-z][\w.-]{0,60}[-_]\d{1,7} +\| ")
 """The name of a container with its number, as docker compose puts it before each line."""
-_ON_EVERY_LINE = ("tags", "pods", "places", "numbered", "labelled")
+_ON_EVERY_LINE = ("tags", "pods", "places", "numbered", "labelled", "behind", "spoken")
 """The styles of files in which every line bears a label."""
 _END_OF_LINE = re.compile(rb"\n")
 _LATEST = 80
@@ -144,7 +144,7 @@ class Speakers:
             labels += [match.start() + 1 for match in _WORKER.finditer(block.data, start, stop)]
             labels += _piped(block.data, start, stop)
             labels += _wrapped(block.data, start, stop)
-            if self._style in _ON_EVERY_LINE or self._style.startswith(LEARNT):
+            if self._style in _ON_EVERY_LINE or self._style.startswith((LEARNT, PLACED)):
                 labels += [start, *(match.end() for match in _END_OF_LINE.finditer(block.data, start, stop - 1))]
             for label in sorted(labels):
                 begin = block.data.rfind(b"\n", max(label - _LATEST, 0), label) + 1
