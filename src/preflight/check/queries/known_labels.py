@@ -34,13 +34,13 @@ def labelled_by(context: Context, target: Value | None, through: frozenset[str])
     source = origin(target, through, items=True)
     if not isinstance(source, Obj) or context.roles.of(source) != "loader":
         return None
-    for part in provenance(source, 80):
-        if not isinstance(part, Obj) or not part.name.startswith("torchvision.datasets."):
-            continue
-        if part.name.rpartition(".")[2] not in CLASSES or "target_transform" in part.kwargs or part.open_args:
-            return None
-        return None if _relabelled(context, part) or _selected(source) else part
-    return None
+    sets = [p for p in provenance(source, 80) if isinstance(p, Obj) and p.name.startswith("torchvision.datasets.")]
+    if not sets or any("target_transform" in one.kwargs or one.open_args for one in sets):
+        return None
+    classes = {CLASSES.get(one.name.rpartition(".")[2]) for one in sets}
+    if len(classes) != 1 or None in classes:
+        return None  # an option chooses among several: which one the network was made for is not known
+    return None if any(_relabelled(context, one) for one in sets) or _selected(source) else sets[0]
 
 
 def _relabelled(context: Context, dataset: Obj) -> bool:

@@ -89,6 +89,27 @@ for x, y in DataLoader(data, batch_size=64):
 
 GOOD = (
     """
+import argparse, torch, torchvision
+from torch import nn
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", choices=["large", "small"])
+parser.add_argument("--net", choices=["large", "small"], default="small")
+args = parser.parse_args()
+if args.data == "large":
+    data = torchvision.datasets.CIFAR100("data", transform=torchvision.transforms.ToTensor())
+else:
+    data = torchvision.datasets.CIFAR10("data", transform=torchvision.transforms.ToTensor())
+if args.net == "small":
+    net = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10))
+else:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(3072, 100))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in torch.utils.data.DataLoader(data, batch_size=8, shuffle=True):
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+""",
+    """
 import torch.nn as nn
 from torch.utils.data import DataLoader
 from torchvision import datasets
