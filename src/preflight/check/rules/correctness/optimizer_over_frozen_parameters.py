@@ -96,6 +96,8 @@ class Net(nn.Module):
     def forward(self, x):
         return self.head(self.body(x))
 def main(data):
+    if not data:
+        return
     net = Net(data.width, len(data.names))
     optimizer = torch.optim.Adam(net.parameters())
     for parameter in net.parameters():
@@ -250,7 +252,7 @@ def check(context: Context) -> Iterator[Finding]:
         first = _first_step(context, optimizer)
         if first is None and not _steps_elsewhere(context, optimizer):
             continue  # where no training is reached, nothing is lost by what is frozen
-        if not all(part.amount == "all" and _frozen(context, part.owner, first) for part in parts):
+        if not all(part.amount == "all" and _frozen(context, part.owner, first, made.context) for part in parts):
             continue
         sizes = [Network(context.reading, part.owner).total for part in parts]
         total = None if None in sizes else sum(size or 0 for size in sizes)
@@ -290,23 +292,23 @@ def _steps_elsewhere(context: Context, optimizer: Obj) -> bool:
     )
 
 
-def _frozen(context: Context, owner: Obj, until: int | None) -> bool:
+def _frozen(context: Context, owner: Obj, until: int | None, made: Frame) -> bool:
     """Whether the parameters of a module are all frozen by then."""
     network = Network(context.reading, owner)
     if any(not leaf.obj.name.startswith("torch.nn.") for leaf in network.leaves):
         return False  # a network that is known as a whole may have been given layers that were not seen
     if not network.total:
-        return _frozen_as_one(context, owner, until)
+        return _frozen_as_one(context, owner, until, made)
     frozen = frozen_layers(context.reading, network, until)
     return frozen.certain and frozen.parameters == network.total
 
 
-def _frozen_as_one(context: Context, owner: Obj, until: int | None) -> bool:
+def _frozen_as_one(context: Context, owner: Obj, until: int | None, made: Frame) -> bool:
     """Whether all of a module of unknown size is frozen at once, and nothing is ever thawed or put in afterwards."""
     every = changes(context.reading)
     if context.trace.calls(*OTHER_WAYS) or any(change.wanted is not False for change in every):
         return False
-    at = next((c.number for c in every if owner_of(c.target) is owner and _always(c.context)), None)
+    at = next((c.number for c in every if owner_of(c.target) is owner and _always(c.context, made)), None)
     if at is None or (until is not None and at > until):
         return False
     for store in context.trace.stores:
@@ -322,8 +324,11 @@ def _frozen_as_one(context: Context, owner: Obj, until: int | None) -> bool:
     )
 
 
-def _always(place: Frame) -> bool:
-    """Whether a place is reached whatever is tested."""
+def _always(place: Frame, made: Frame) -> bool:
+    """Whether a place is reached wherever the optimizer is made, whatever else is tested."""
+    asked = {(id(frame.node), frame.polarity) for frame in made.frames() if frame.kind == "if"}
     return not place.shadow and all(
-        frame.kind != "except" and (frame.kind != "if" or frame.taken is True) for frame in place.frames()
+        frame.kind != "except"
+        and (frame.kind != "if" or frame.taken is True or (id(frame.node), frame.polarity) in asked)
+        for frame in place.frames()
     )
