@@ -223,6 +223,10 @@ class Trace:
         ]
 
 
+_ALIASES = {"_grad": "grad"}
+"""Names under which a tensor keeps the same thing: ``p._grad = g`` sets ``p.grad`` past the checks of its setter."""
+
+
 class Store:
     """An assignment to an attribute or item: ``target.name = value``."""
 
@@ -233,7 +237,7 @@ class Store:
     ) -> None:
         self.number = number
         self.target = target
-        self.name = name
+        self.name = _ALIASES.get(name, name)
         self.value = value
         self.node = node
         self.script = script

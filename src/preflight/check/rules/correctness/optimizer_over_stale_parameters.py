@@ -175,6 +175,19 @@ for x in data:
     opt_d.step()
 """,
     """
+import torch
+from torch import nn
+shared, own = nn.Linear(4, 2), nn.Linear(4, 2)
+optimizer = torch.optim.Adam(shared.parameters())
+for x, y in data:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(own(x), y).backward()
+    for theirs, mine in zip(shared.parameters(), own.parameters()):
+        theirs._grad = mine.grad
+    optimizer.step()
+    own.load_state_dict(shared.state_dict())
+""",
+    """
 import torch, torchvision
 model = torchvision.models.resnet18(weights="DEFAULT")
 for p in model.parameters():
