@@ -53,7 +53,7 @@ class RateAboveZero(Relation):
     needs = frozenset({"step", "scalar", "scheduler.step"})
     wakes = frozenset({"step", "scheduler.step", "note end"})
     repeats = 6
-    looks = frozenset({"step", "rates"})
+    looks = frozenset({"step", "rates", "optimizer.new"})
     reads = frozenset({"scheduler.step"})
     whole = False
     severity = "warning"
