@@ -25,7 +25,7 @@ from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.tensors import VIEWS, operand, operation, origin, source_text
 from preflight.check.queries.terms import Term, factors, loss_terms, number, operands
 from preflight.check.rule import Rule
-from preflight.source.values import Obj, Value, settle
+from preflight.source.values import Obj, Unknown, Value, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -100,6 +100,18 @@ for states, actions, old, adv, values, old_values, returns in rollouts:
     loss.backward()
     optimizer.step()
 """,
+    f"""{_HEAD}
+import collecting
+def policy_loss(advantages, ratio):
+    return torch.max(-advantages * ratio, -advantages * torch.clamp(ratio, 0.8, 1.2)).mean()
+def train(data, chosen):
+    for _ in range(4):
+        ratio = ratio_of(data["states"], data["actions"], data["old"])
+        optimizer.zero_grad()
+        policy_loss(data["advantages"][chosen], ratio).backward()
+        optimizer.step()
+train(*collecting.rollout())
+""",
 )
 
 _WORSE, _BETTER = frozenset({"min", "minimum"}), frozenset({"max", "maximum"})
@@ -133,7 +145,7 @@ def _surrogate(made: Obj) -> int | None:
     kinds = {(ratio, clipped) for _, ratio, clipped in found}
     if kinds != {(True, False), (True, True)} or found[0][0] != found[1][0]:
         return None
-    return found[0][0]
+    return found[0][0] or None
 
 
 def _ratio(value: Value) -> tuple[bool, bool]:
@@ -148,8 +160,10 @@ def _ratio(value: Value) -> tuple[bool, bool]:
 
 
 def sign_of(value: Value) -> int:
-    """The sign that is written around and inside a product."""
+    """The sign that is written around and inside a product; 0 where a factor is not known, nor what it was negated by."""
     base = settle(value)
+    if isinstance(base, Unknown):
+        return 0
     name = operation(base)
     if isinstance(base, Obj) and (name in VIEWS or name == "neg"):
         inner = operand(base)
