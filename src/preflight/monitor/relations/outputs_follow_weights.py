@@ -6,16 +6,35 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 from operator import itemgetter
+from typing import NamedTuple
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.fingerprints import looks_of
 from preflight.monitor.views.steps import Step, steps_of
-from preflight.monitor.window import ORDER, Call, Seen, Window
+from preflight.monitor.window import ORDER, Call, Seen, State, Window
 
 _STEPS = 3
 """Steps in a row, from the first on, in which the weights of a module have no gradient although its output has."""
+_LOOKS = 4
+"""Windows with calls of a module in which it is looked at what it passes on."""
+_MOST_SETS = 32
+"""Sets of variables, one for each optimizer, of which it is kept what is asked of them."""
 _END = itemgetter(Call._fields.index("e"))
+
+
+class _Asked(NamedTuple):
+    """A module that passes something else on.
+
+    Attributes:
+        name: Its name. after: That of the module that takes it in.
+        own: The places of its parameters among those whose gradients were looked at. behind: Those of the other one.
+    """
+
+    name: str
+    after: str
+    own: list[int]
+    behind: list[int]
 
 
 class OutputsFollowWeights(Relation):
@@ -42,42 +61,70 @@ class OutputsFollowWeights(Relation):
 
     def __init__(self) -> None:
         self._next: dict[str, str] = {}  # by module that passes something else on: the one that it is passed to
+        # Of these, such as an optimizer holds a matrix of, by the variables whose gradients are looked at together.
+        self._asked: dict[tuple[int, ...], list[_Asked]] = {}
+        self._looks: dict[str, int] = {}  # windows in which a module was called
+        self._known: set[str] = set()  # modules that were called in enough of them
         self._missed: dict[str, int] = {}
-        self._had: set[str] = set()  # modules of which a parameter had a gradient, or was moved by the program
-        self._told: set[str] = set()  # of these, such as were told of
-        self._without: set[int] = set()  # variables that had no gradient at the last step
+        self._had: set[int] = set()  # variables that had a gradient, or were moved by the program without one
+        self._told: set[str] = set()  # modules of which nothing more is to be said
+        self._without: set[int] = set()  # variables of those asked that had no gradient at the last step
 
     def see(self, window: Window) -> Iterator[Example]:
-        if window.named("module"):
-            self._next.update(_passed(window))
-        if not self._next:
-            return
-        variables = window.run.variables
-        for look in looks_of(window):
-            for ident in self._without.intersection(look.moved):
-                self._had.update(_around(variables[ident].name))
+        if self._has_new(window):
+            passed = {name: after for name, after in _passed(window) if name not in self._told}
+            if not passed.items() <= self._next.items():
+                self._next.update(passed)
+                self._asked.clear()
+        if self._without:
+            for look in looks_of(window):
+                self._had |= self._without.intersection(look.moved)
         for step in steps_of(window):
             if step.gradients is not None and not step.closure:
-                yield from self._judge(step, window)
+                yield from self._judge(step, step.gradients, window)
 
-    def _judge(self, step: Step, window: Window) -> Iterator[Example]:
-        assert step.gradients is not None
-        variables = window.run.variables
-        told = dict(zip(step.gradients.ids, step.gradients.norm, strict=True))
-        self._without = {ident for ident, norm in told.items() if norm is None}
-        taught = {part for ident, norm in told.items() if norm is not None for part in _around(variables[ident].name)}
-        self._had |= taught
-        for name, after in self._next.items():
-            if name in self._told:
-                continue
-            held = [ident for ident in told if name in _around(variables[ident].name)]
-            if after not in taught or not any(len(variables[ident].shape) > 1 for ident in held):
-                continue
-            if name in self._had:
-                self._told.add(name)
-            missed = self._missed[name] = 0 if name in self._had else self._missed.get(name, 0) + 1
+    def _has_new(self, window: Window) -> bool:
+        """Whether modules are called that were not looked at in several windows yet: what they pass on stays what it is."""
+        called = {call.object for call in window.named("module")}
+        fresh = called - self._known
+        for name in fresh:
+            self._looks[name] = self._looks.get(name, 0) + 1
+            if self._looks[name] >= _LOOKS:
+                self._known.add(name)
+        return bool(fresh)
+
+    def _judge(self, step: Step, gradients: State, window: Window) -> Iterator[Example]:
+        ids, norms = gradients.ids, gradients.norm
+        key = tuple(ids)
+        known = self._asked.get(key)
+        if known is not None and not known and gradients.sound:
+            return
+        self._had.update(ident for ident, norm in zip(ids, norms, strict=True) if norm is not None)
+        if known is None:
+            if len(self._asked) >= _MOST_SETS:
+                self._asked.clear()
+            known = self._asked[key] = self._of(ids, window)
+        self._without = {ids[at] for one in known for at in one.own if norms[at] is None}
+        for one in [one for one in known if any(norms[at] is not None for at in one.behind)]:
+            had = any(ids[at] in self._had for at in one.own)
+            missed = self._missed[one.name] = 0 if had else self._missed.get(one.name, 0) + 1
+            if had:
+                self._told.add(one.name)
+                self._next.pop(one.name, None)
+                known.remove(one)
             if not missed or missed >= _STEPS:
-                yield _example(step.call, name, after, [variables[ident].name for ident in held], missed == 0)
+                names = [window.run.variables[ids[at]].name for at in one.own]
+                yield _example(step.call, one.name, one.after, names, missed == 0)
+
+    def _of(self, ids: list[int], window: Window) -> list[_Asked]:
+        """The modules that are asked of, with the places of their parameters among those of an optimizer."""
+        inside: dict[str, list[int]] = {}
+        for at, ident in enumerate(ids):
+            for module in _around(window.run.variables[ident].name):
+                inside.setdefault(module, []).append(at)
+        matrices = {at for at, ident in enumerate(ids) if len(window.run.variables[ident].shape) > 1}
+        found = (_Asked(name, after, inside.get(name, []), inside.get(after, [])) for name, after in self._next.items())
+        return [one for one in found if one.behind and not matrices.isdisjoint(one.own)]
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
