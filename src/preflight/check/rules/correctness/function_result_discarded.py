@@ -1,7 +1,7 @@
 """The result of a function with a backward of its own is thrown away, so its backward is never run.
 
 ## What it does
-Looks for `Scaler.apply(x, loss)` on a line of its own, where `Scaler` is a `torch.autograd.Function` of the script whose forward changes nothing.
+Looks for `Scaler.apply(x, loss)` on a line of its own in a function that goes on with `x`, where `Scaler` is a `torch.autograd.Function` of the script whose forward changes nothing.
 
 ## Why
 A node of the graph hangs on what the forward returns.
@@ -110,6 +110,74 @@ def put(out, x):
     return out
 """,
     """
+import time, torch
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+def measure(x, repeats):
+    Square.apply(x)
+    begun = time.perf_counter()
+    for _ in range(repeats):
+        Square.apply(x)
+    return time.perf_counter() - begun, x.shape
+def warm_up(x):
+    Square.apply(x)
+def refuses(x):
+    try:
+        Square.apply(x)
+    except RuntimeError:
+        return x
+for _ in range(3):
+    Square.apply(torch.ones(3, requires_grad=True))
+""",
+    """
+import torch
+class Record(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, log):
+        log.append(x.abs().mean())
+        return x.view_as(x)
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+class Add(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, total, x):
+        total += x
+        return total
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad
+class Into(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, out, x):
+        torch.mul(x, 2, out=out)
+        return out
+    @staticmethod
+    def backward(ctx, grad):
+        return None, 2 * grad
+class Mark(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, name):
+        torch.cuda.nvtx.mark(name)
+        return x
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+def run(net, total, x, log):
+    Record.apply(x, log)
+    Mark.apply(x, "in")
+    Add.apply(total, x)
+    Into.apply(total, x)
+    return net(x) + total
+""",
+    """
 from helpers import Function
 class Task(Function):
     @staticmethod
@@ -122,19 +190,61 @@ def run(model, x):
 )
 
 _BASES = frozenset({"torch.autograd.Function", "autograd.Function"})
-_PURE = frozenset({"torch", "F", "math"})
+_FUNCTIONALS = frozenset({"F", "math", "functional", "torch.nn.functional", "nn.functional"})
+_TENSOR_METHODS = frozenset(
+    "view_as view reshape expand expand_as clone detach contiguous transpose permute flatten squeeze unsqueeze t chunk split"
+    " float half double bfloat16 to type type_as size dim numel sum mean max min abs exp log sqrt square sign clamp mul add"
+    " sub div neg pow matmul mm bmm softmax sigmoid tanh relu round floor norm item new_zeros new_ones new_empty".split()
+)
+"""Methods of a tensor that leave it as it is; another one may be that of a list, a meter, or a buffer."""
+_CONTEXT_METHODS = frozenset(
+    {"save_for_backward", "save_for_forward", "set_materialize_grads", "mark_non_differentiable"}
+)
+_LOUD = ("save", "manual_seed", "set_", "use_", "_")
+"""How functions of torch begin that are called for what they do."""
 
 
 def check(context: Context) -> Iterator[Finding]:
     """Look for statements that are nothing but the application of such a function."""
     for script in context.reading.scripts:
         pure = {one.name for one in script.nodes(ast.ClassDef) if _is_function(one, script) and _changes_nothing(one)}
-        for statement in script.nodes(ast.Expr) if pure else ():
-            call = statement.value
-            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "apply":
-                continue
-            if isinstance(call.func.value, ast.Name) and call.func.value.id in pure:
-                yield _finding(context, script, statement, call.func.value.id)
+        for function in script.nodes(ast.FunctionDef) if pure else ():
+            for statement in _thrown_away(function, pure):
+                yield _finding(context, script, statement, _applied(statement.value))
+
+
+def _thrown_away(function: ast.FunctionDef, pure: set[str]) -> Iterator[ast.Expr]:
+    """Statements that only apply one of these, in a function that goes on with what it was applied to.
+
+    One that is applied more than once is measured or warmed up; where something is entered or tried, errors are.
+    """
+    calls = [_applied(node) for node in ast.walk(function)]
+    for statement in _plainly_reached(function.body):
+        name = _applied(statement.value)
+        if name not in pure or calls.count(name) > 1 or not isinstance(statement.value, ast.Call):
+            continue
+        given = {argument.id for argument in statement.value.args if isinstance(argument, ast.Name)}
+        if any(
+            isinstance(node, ast.Name) and node.id in given and node.lineno > (statement.end_lineno or statement.lineno)
+            for node in ast.walk(function)
+        ):
+            yield statement
+
+
+def _plainly_reached(body: list[ast.stmt]) -> Iterator[ast.Expr]:
+    for statement in body:
+        if isinstance(statement, ast.Expr):
+            yield statement
+        elif isinstance(statement, (ast.If, ast.For, ast.While)):
+            yield from _plainly_reached([*statement.body, *statement.orelse])
+
+
+def _applied(node: ast.AST) -> str:
+    """The name of what a call applies, as in ``Name.apply(...)``; nothing for anything else."""
+    function = node.func if isinstance(node, ast.Call) else None
+    if isinstance(function, ast.Attribute) and function.attr == "apply" and isinstance(function.value, ast.Name):
+        return function.value.id
+    return ""
 
 
 def _finding(context: Context, script: Script, place: ast.Expr, name: str) -> Finding:
@@ -163,15 +273,16 @@ def _is_function(one: ast.ClassDef, script: Script) -> bool:
 
 def _changes_nothing(one: ast.ClassDef) -> bool:
     """Whether the forward only makes tensors: it writes to nothing, and calls nothing that may."""
-    for method in one.body:
-        if isinstance(method, ast.FunctionDef) and method.name == "forward":
-            given = {argument.arg for argument in method.args.args}
-            return all(_is_pure(part, given) for part in ast.walk(method))
-    return False
+    methods = [m for m in one.body if isinstance(m, ast.FunctionDef) and m.name in ("forward", "setup_context")]
+    return any(m.name == "forward" for m in methods) and all(
+        _is_pure(part, {argument.arg for argument in method.args.args})
+        for method in methods
+        for part in ast.walk(method)
+    )
 
 
 def _is_pure(part: ast.AST, given: set[str]) -> bool:
-    if isinstance(part, (ast.Global, ast.Nonlocal, ast.Delete)):
+    if isinstance(part, (ast.Global, ast.Nonlocal, ast.Delete, ast.AugAssign)):
         return False
     if isinstance(part, ast.Subscript):
         return isinstance(part.ctx, ast.Load)
@@ -180,9 +291,12 @@ def _is_pure(part: ast.AST, given: set[str]) -> bool:
     if not isinstance(part, ast.Call):
         return True
     function = part.func
-    if not isinstance(function, ast.Attribute) or function.attr.endswith("_") or function.attr == "mark_dirty":
+    if not isinstance(function, ast.Attribute) or any(k.arg in ("out", "inplace", None) for k in part.keywords):
         return False
-    return _root(function) in given | _PURE and "distributed" not in ast.unparse(function)
+    holder, name = ast.unparse(function.value), function.attr
+    if holder == "torch" or holder in _FUNCTIONALS:
+        return not name.endswith("_") and not name.startswith(_LOUD)
+    return _root(function) in given and name in _TENSOR_METHODS | _CONTEXT_METHODS
 
 
 def _root(node: ast.expr) -> str:
