@@ -14,6 +14,8 @@ _STEPS = 20
 _AT_FIRST = 2
 _HELD = Example((), True, {})
 _EXACT = ("float32", "float64")
+_SMALL_RATE = 1e-5
+"""A rate at which the first steps may be lost in the rounding of a loss, as of a policy next to its reference."""
 _BY_HEART = 1e-6
 """Eight times the distance from one to the next number of float32."""
 
@@ -25,7 +27,8 @@ class LossMoves(Relation):
     weights that are trained: they are not the ones that the model uses, or something in between is saturated.
     A loss that was this number from its first step on is reported after two, where it is no number of low precision
     and the inputs were others each time: such a loss compares something with itself. While the rate of an optimizer
-    still rises from step to step it is not: small first steps may be lost in the rounding.
+    still rises from step to step, or is below a hundred-thousandth, it is not: small first steps may be lost in the
+    rounding. Nor are steps counted that a scaler of losses skips.
     A loss of exactly zero is not judged: losses with a margin rest there. Nor is one below a millionth: what is learnt by
     heart has logarithms of probabilities next to one, of which float32 knows few.
     """
@@ -46,13 +49,16 @@ class LossMoves(Relation):
         self._stepped_at: dict[str, int] = {}
         self._rate = 1.0
         self._rates: dict[str, float] = {}
-        self._rose_at = -_AT_FIRST  # the steps that had been done when a rate last rose
+        self._rose_at = -_AT_FIRST  # the steps that had been done when a rate last rose, or a step was skipped
+        self._scale = 0.0
         self._moved: set[str] = set()  # places whose loss was another number at some time, or might seem to rest
         self._batches: list[Batch] = []  # of the window before
 
     def _rests(self, place: str, count: int, stepped: int) -> bool:
         """Whether a loss has not moved, from its first step on, for longer than chance allows."""
-        return count >= _AT_FIRST and place not in self._moved and stepped - self._rose_at >= _AT_FIRST
+        if place in self._moved or max(self._rates.values(), default=1.0) < _SMALL_RATE:
+            return False
+        return count >= _AT_FIRST and stepped - self._rose_at >= _AT_FIRST
 
     def _same_inputs(self, window: Window) -> bool:
         """Whether the inputs of a window may be those of the one before."""
@@ -62,9 +68,14 @@ class LossMoves(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         steps = window.named("step")
         for number in window.numbers:
-            if number.name not in ("loss", "lr"):
+            if number.name not in ("loss", "lr", "scale"):
                 continue
             stepped = self._steps + sum([call.q < number.q for call in steps])
+            if number.name == "scale" and number.value is not None:
+                # A fused optimizer is called for a step that a scaler skips, and the scale falls after it.
+                if number.value < self._scale:
+                    self._rose_at = stepped + 1
+                self._scale = number.value
             if number.name == "lr" and number.value is not None:
                 self._rate = number.value
                 if number.value > self._rates.get(number.object, number.value):
@@ -129,6 +140,15 @@ class LossMoves(Relation):
             batch = ("batch", {"bits": (n,)})
             windows.append(mini.window(batch, single, ("loss", 0.7), rate, "step optimizer0:AdamW"))
         yield windows
+
+        mini = Mini({"model.weight": {}})  # a policy that has hardly left its reference
+        tiny = (single, ("loss", 0.7), ("scalar", "lr", "optimizer0:AdamW.0", 5e-7), "step optimizer0:AdamW")
+        yield [mini.window(("batch", {"bits": (n,)}), *tiny) for n in range(8)]
+
+        mini = Mini({"model.weight": {}})  # a scaler that skips the first steps of a fused optimizer
+        rows = (single, ("loss", 0.7), "step optimizer0:AdamW", "scaler.update")
+        scales = [("scalar", "scale", "train.py:9", 2.0 ** (16 - n)) for n in range(8)]
+        yield [mini.window(("batch", {"bits": (n,)}), *rows, scale) for n, scale in enumerate(scales)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
