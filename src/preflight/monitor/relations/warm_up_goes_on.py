@@ -7,6 +7,7 @@ from math import isclose
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.options import numbers_of
 from preflight.monitor.window import ORDER, Call, Window
 
 _RISES = 4
@@ -27,8 +28,9 @@ class WarmUpGoesOn(Relation):
     rate jumps.
     Judged are optimizers whose rate rises evenly from their first step on and that no scheduler advances. It is broken
     where the rate is at its first value again while it still rises, and then at the next two in their order. A warm-up
-    that has come to its end is none of these: it rests or falls before it may begin anew. Nor is one after the state of
-    an optimizer was loaded.
+    that has come to its end is none of these: it rests or falls before it may begin anew, or has got to a rate that
+    somebody chose, as one that is as long as each of several tasks. Nor is one after a state was loaded, of an optimizer
+    or of a model: a search for a rate puts the weights back and begins anew.
     """
 
     name = "warm-up-goes-on"
@@ -47,6 +49,8 @@ class WarmUpGoesOn(Relation):
         self._settled: set[str] = set()  # optimizers of which nothing more is to be said
 
     def see(self, window: Window) -> Iterator[Example]:
+        if window.named("load_state_dict"):
+            self._settled.update(self._risen)
         for call in (*window.named("scheduler.step"), *window.named("load_state_dict")):
             name = _owner(call)
             if name not in self._settled:
@@ -60,9 +64,9 @@ class WarmUpGoesOn(Relation):
                 at += 1
             rate = self._rates.get(call.object)
             if rate is not None and call.object not in self._settled:
-                yield from self._take(call, rate)
+                yield from self._take(call, rate, window)
 
-    def _take(self, call: Call, rate: float) -> Iterator[Example]:
+    def _take(self, call: Call, rate: float, window: Window) -> Iterator[Example]:
         risen = self._risen.setdefault(call.object, [])
         again = self._again.get(call.object, 0)
         if not again and _goes_on(risen, rate):
@@ -74,7 +78,8 @@ class WarmUpGoesOn(Relation):
                 return
         self._settled.add(call.object)
         if len(risen) > 1:
-            yield _example(call, risen, self._again.get(call.object, 0) < _AGAIN)
+            at_its_end = any(isclose(risen[-1], one, rel_tol=_EVEN) for one in numbers_of(window))
+            yield _example(call, risen, at_its_end or self._again.get(call.object, 0) < _AGAIN)
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -84,6 +89,8 @@ class WarmUpGoesOn(Relation):
         yield _run([*up, 0.05, 0.03, 0.01, *up])
         yield _run([*up, *up], schedule=True)
         yield _run([0.01, 0.02, 0.03, 0.01, 0.02, 0.03])
+        yield _run([*up, *up], chosen=up[-1])
+        yield [*_run(up), Mini({"model.weight": {}}).window("load_state_dict model"), *_run(up)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -117,8 +124,10 @@ def _example(call: Call, risen: list[float], holds: bool) -> Example:
     )
 
 
-def _run(rates: list[float], schedule: bool = False) -> list[Window]:
+def _run(rates: list[float], schedule: bool = False, chosen: float | None = None) -> list[Window]:
     mini = Mini({"model.weight": {}})
+    if chosen is not None:
+        mini.run.notes["settings"] = [{"options": {"lr": chosen}}]
     told = {"optimizer": "optimizer0:SGD", "rates": [0.1]}
     more = [("scheduler.step LambdaLR", {"args": {"before": [0.1]}, "result": told})] if schedule else []
     return [
