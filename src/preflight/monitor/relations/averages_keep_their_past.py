@@ -12,6 +12,8 @@ from preflight.vocabulary.quantity import format_share
 
 _MOST = 0.1
 """The share of its past that an average keeps in a step, below which it is none."""
+_NONE = 1e-4
+"""The share below which it keeps none of it: what was copied is off by rounding, or was taken a moment before."""
 _BEYOND = 1e-3
 """How much more than all of its past says that it moves away from what it should follow."""
 _INTERVALS = 2
@@ -102,7 +104,7 @@ class AveragesKeepTheirPast(Relation):
 
     def _judge(self, word: str, share: float | None, window: Window) -> Example:
         known = self._shares.setdefault(word, [])
-        if share is None or not (0 < share < _MOST or share > 1 + _BEYOND):
+        if share is None or not (_NONE < share < _MOST or share > 1 + _BEYOND):
             known.clear()
         else:
             if known and abs(share - known[-1]) > ALIKE * min(share, abs(1 - share)):
@@ -140,6 +142,7 @@ class AveragesKeepTheirPast(Relation):
         yield _run([0.99, 0.99, 0.99])
         yield _run([0.5, 0.5, 0.5])
         yield _run([0.0, 0.0, 0.0])  # copied
+        yield _run([2e-5, 2e-5, 2e-5])  # copied, up to rounding
         yield _run([1.0, 1.0, 1.0])  # left as it is
         yield _run([0.004, 0.04, 0.09])  # warmed up
         yield _run([0.05, 0.05, 0.05], turned=0.02)  # no average: its matrices do not move alike
