@@ -20,6 +20,7 @@ When the parameters are unfrozen later, by code that was not followed or that th
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -31,7 +32,8 @@ from preflight.source.evaluate.library.methods import is_module
 from preflight.source.frozen import OTHER_WAYS, changes, frozen_layers, owner_of
 from preflight.source.layers import Network
 from preflight.source.trace import Context as Frame
-from preflight.source.values import Obj, options_of, settle
+from preflight.source.trace import Event
+from preflight.source.values import Obj, Value, options_of, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -111,6 +113,77 @@ main(read())
 )
 
 GOOD = (
+    """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+for p in net.parameters():
+    p.requires_grad = False
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(100):
+    noise = [torch.randn_like(p) for p in net.parameters()]
+    gain = reward_of(net, noise)
+    for p, shift in zip(net.parameters(), noise):
+        p.grad = -gain * shift
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, width, depth):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(width, width) for _ in range(depth)])
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+    def thaw(self):
+        self.layers.apply(lambda layer: [p.requires_grad_() for p in layer.parameters()])
+def with_new_layer(data):
+    net = Net(data.width, data.depth)
+    net.requires_grad_(False)
+    net.layers.append(nn.Linear(data.width, 3))
+    optimizer = torch.optim.Adam(net.parameters())
+    for x, y in torch.utils.data.DataLoader(data, batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+with_new_layer(read())
+""",
+    """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, width, classes):
+        super().__init__()
+        self.body, self.head = nn.Linear(width, width), nn.Linear(width, classes)
+    def forward(self, x):
+        return self.head(self.body(x))
+    def thaw(self):
+        for p in self.head.parameters():
+            p.requires_grad = True
+def thawed_later(data, schedule):
+    net = Net(data.width, data.classes)
+    net.requires_grad_(False)
+    optimizer = torch.optim.Adam(net.parameters())
+    schedule.at(5, net.thaw)
+    for x, y in torch.utils.data.DataLoader(data, batch_size=8, shuffle=True):
+        schedule.tick()
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+def with_shift(data):
+    net = Net(data.width, data.classes)
+    net.requires_grad_(False)
+    net.shift = nn.Parameter(torch.zeros(3))
+    optimizer = torch.optim.Adam(net.parameters())
+    for x, y in torch.utils.data.DataLoader(data, batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x) + net.shift, y).backward()
+        optimizer.step()
+thawed_later(read(), plan())
+with_shift(read())
+""",
     """
 import torch
 from torch import nn
@@ -242,6 +315,9 @@ student = fit(torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2)),
 )
 
 
+_PUTTING_IN = frozenset("append extend insert add_module register_module register_parameter set_submodule".split())
+
+
 def check(context: Context) -> Iterator[Finding]:
     """Find optimizers over nothing but layers that are frozen for good."""
     for optimizer in context.reading.made("optimizer"):
@@ -254,6 +330,8 @@ def check(context: Context) -> Iterator[Finding]:
             continue  # where no training is reached, nothing is lost by what is frozen
         if not all(part.amount == "all" and _frozen(context, part.owner, first, made.context) for part in parts):
             continue
+        if any(store.name == "grad" for store in context.trace.stores) or _written_elsewhere(context):
+            continue  # what is given gradients by hand is trained, and what is not followed may thaw
         sizes = [Network(context.reading, part.owner).total for part in parts]
         total = None if None in sizes else sum(size or 0 for size in sizes)
         yield context.finding(
@@ -292,6 +370,21 @@ def _steps_elsewhere(context: Context, optimizer: Obj) -> bool:
     )
 
 
+def _written_elsewhere(context: Context) -> bool:
+    """Whether a script freezes or thaws in a place that was not followed, as a method that is handed to a schedule."""
+    events = [event.node for event in context.trace.calls(".requires_grad_")]
+    stores = [store.node for store in context.trace.stores if store.name == "requires_grad"]
+    followed = {id(part) for node in (*events, *stores) if node is not None for part in ast.walk(node)}
+    for script in context.reading.scripts:
+        for node in script.nodes(ast.Attribute):
+            thaws = node.attr == "requires_grad_" or (node.attr == "requires_grad" and isinstance(node.ctx, ast.Store))
+            if thaws and id(node) not in followed:
+                return True
+        if any(node.value == "requires_grad" for node in script.nodes(ast.Constant)):
+            return True
+    return False
+
+
 def _frozen(context: Context, owner: Obj, until: int | None, made: Frame) -> bool:
     """Whether the parameters of a module are all frozen by then."""
     network = Network(context.reading, owner)
@@ -312,16 +405,30 @@ def _frozen_as_one(context: Context, owner: Obj, until: int | None, made: Frame)
     if at is None or (until is not None and at > until):
         return False
     for store in context.trace.stores:
-        value = settle(store.value)
-        if store.number > at and isinstance(value, Obj) and is_module(value):
+        if store.number > at and _is_trained(store.value):
             return False
     return not any(
-        event.number > at
-        and not event.inlined
-        and not event.name.startswith(("torch.", "builtins.", "."))
-        and any(settle(given) is owner for given in (*event.args, *event.kwargs.values()))
-        for event in context.trace.events
+        event.number > at and (_puts_in(event) or _hands_over(event, owner)) for event in context.trace.events
     )
+
+
+def _hands_over(event: Event, owner: Obj) -> bool:
+    """Whether code that was not followed is given a module."""
+    if event.inlined or event.name.startswith(("torch.", "builtins.", ".")):
+        return False
+    return any(settle(given) is owner for given in (*event.args, *event.kwargs.values()))
+
+
+def _puts_in(event: Event) -> bool:
+    """Whether something that is trained is put into a module or a list of modules."""
+    return event.name.rpartition(".")[2] in _PUTTING_IN and any(
+        _is_trained(given) for given in (*event.args, *event.kwargs.values())
+    )
+
+
+def _is_trained(value: Value) -> bool:
+    held = settle(value)
+    return isinstance(held, Obj) and (is_module(held) or held.name == "torch.nn.Parameter")
 
 
 def _always(place: Frame, made: Frame) -> bool:
