@@ -19,13 +19,21 @@ def computed_before(loop: TrainingLoop, event: Event) -> bool:
 
 
 def belongs_to_loss(loop: TrainingLoop, clip: Event) -> bool:
-    """Whether the gradients that are clipped are those of a module that is seen to compute the loss."""
+    """Whether the gradients that are clipped are those of the one module that is seen to compute the loss.
+
+    Of several that are handed in, the optimizer may hold another, and this one's gradients may be used later.
+    """
     value = clip.argument(0, "parameters")
     parameters = settle(value) if value is not None else None
     if not isinstance(parameters, Obj) or parameters.name != ".parameters" or parameters.receiver is None:
         return False
     holder = settle(parameters.receiver)
-    return any(settle(part) is holder for loss in loop.losses() for part in provenance(loss))
+    losses = [settle(loss) for loss in loop.losses()]
+    behind = [settle(part) for loss in losses for part in provenance(loss)]
+    called = [part for part in behind if isinstance(part, Obj) and part.name in ("?", "()") and part not in losses]
+    return any(part is holder for part in behind) and all(
+        any(settle(one) is holder for one in provenance(part.receiver, 12)) for part in called
+    )
 
 
 @dataclass(frozen=True)

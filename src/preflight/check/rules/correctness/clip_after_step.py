@@ -24,8 +24,9 @@ from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.given_optimizers import belongs_to_loss, given_updates
 from preflight.check.queries.updates import Update, happens_with, updates
 from preflight.check.rule import Rule
-from preflight.source.trace import Event
+from preflight.source.trace import Event, name_of
 from preflight.source.training import same_guards
+from preflight.source.values import settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -96,6 +97,7 @@ def one_epoch(net, loader, optimizer, limit):
 
 GOOD = (
     """
+import numpy as np
 import torch
 def one_epoch(net, loader, optimizer, limit):
     for x, y in loader:
@@ -109,6 +111,25 @@ def measured_epoch(net, loader, optimizer):
         torch.nn.functional.mse_loss(net(x), y).backward()
         optimizer.step()
         print(torch.nn.utils.clip_grad_norm_(net.parameters(), float("inf")))
+def measured_without_limit(net, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(net(x), y).backward()
+        optimizer.step()
+        print(torch.nn.utils.clip_grad_norm_(net.parameters(), np.inf))
+def measured_below_a_large_limit(net, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(net(x), y).backward()
+        optimizer.step()
+        print(torch.nn.utils.clip_grad_norm_(net.parameters(), 1e9))
+def other_half(net, head, loader, optimizer, update_head):
+    for x, y in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(head(net(x)), y).backward()
+        optimizer.step()
+        torch.nn.utils.clip_grad_norm_(head.parameters(), 1.0)
+        update_head()
 """,
     """
 import torch
@@ -194,6 +215,10 @@ for x in data:
 )
 
 
+_INFINITE = ("torch.inf", "numpy.inf", "numpy.Inf", "numpy.infty", "math.inf")
+_OUT_OF_REACH = 1e6
+
+
 def check(context: Context) -> Iterator[Finding]:
     """Find clipping behind the step, with none before it."""
     every = list(updates(context))
@@ -224,8 +249,11 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _measures(context: Context, clips: list[Event]) -> bool:
-    """Whether a clipping to no limit only measures the norm."""
-    return any(context.value(c.argument(1, "max_norm")) == float("inf") for c in clips)
+    """Whether a clipping to no limit, or to one that no norm comes near, only measures the norm."""
+    limits = [clip.argument(1, "max_norm") for clip in clips]
+    if any(name_of(settle(limit)) in _INFINITE for limit in limits if limit is not None):
+        return True
+    return any(isinstance(v, (int, float)) and v >= _OUT_OF_REACH for v in map(context.value, limits))
 
 
 def _finding(context: Context, late: list[Event], step: Event, name: str) -> Finding:
