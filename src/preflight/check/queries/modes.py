@@ -237,6 +237,9 @@ def reaches(value: Value | None, wanted: Set[int], depth: int = 0) -> bool:
 
 def leaves(event: Event, frame: Frame) -> bool:
     """Whether the branch a call is in leaves the loop ``frame`` afterwards: ``break``, ``return``, ``sys.exit()``."""
+    whole = getattr(frame.node, "body", None)
+    if isinstance(whole, list) and whole and isinstance(whole[-1], (ast.Break, ast.Return, ast.Raise)):
+        return True  # what stands at the end of all of it leaves it whatever is asked before
     for inner in event.context.frames():
         if inner is frame:
             return False
