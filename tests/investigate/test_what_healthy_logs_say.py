@@ -138,3 +138,18 @@ def test_what_a_logger_tells_as_information_may_be_what_a_program_ended_with(tmp
     behind = "".join(f"[INFO] removed temporary file {at}\n" for at in range(30))
     steps = "".join(f"step {step} loss {3 - step / 20:.3f}\n" for step in range(20))
     assert told(tmp_path, f"{steps}[INFO] {said}\n{behind}").category not in ("none", "cannot-tell")
+
+
+@pytest.mark.parametrize(
+    ("line", "category"),
+    [
+        ("EarlyStopping triggered, aborting training at epoch 12", "none"),
+        ("The budget of 4 hours is used up, aborting training.", "none"),
+        ("Validation loss converged. Training aborted.", "none"),
+        ("Limit of failed batches reached, aborting training.", "other"),
+        ("The solver has not converged. Training aborted.", "other"),
+    ],
+)
+def test_a_training_that_is_given_up_for_a_reason(tmp_path: Path, line: str, category: str) -> None:
+    steps = "".join(f"step {at} | loss: {5 - at / 50:.3f}\n" for at in range(1, 90))
+    assert told(tmp_path, f"{steps}{line}\nbest weights kept\n").category == category

@@ -127,6 +127,21 @@ def not_looked_for(fields: Mapping[str, object], text: str) -> bool:
     return _LOOKS.search(text) is None
 
 
+_PLANNED = re.compile(
+    r"(?i)\bearl(?:y|ier)[\s_-]?stop|\bpatience\b|(?<!not )(?<!never )(?<!n't )\bconverged\b|\bplateau|\bno (?:\w+ )?improve|\b(?:not|stopped) improv|\boverfit"
+    r"|\b(?:target|goal|budget|limit|max(?:imum)?|threshold|desired)\b.{0,60}\b(?:reached|met|attained|achieved|exceeded|used|spent|up)\b"
+    r"|\b(?:reached|met|attained|achieved|exceeded|hit)\b.{0,60}\b(?:target|goal|budget|limit|max(?:imum)?|threshold|desired)\b"
+)
+_TROUBLED = re.compile(
+    r"(?i)\bnan\b|\binf\b|error|fail|exception|\bbad\b|invalid|corrupt|missing|memory|\boom\b|retr(?:y|ies)|skip|diverg"
+)
+
+
+def not_as_planned(fields: Mapping[str, object], text: str) -> bool:
+    """A training that ends as it no longer gets better, or as its aim or its time is reached, was meant to end so."""
+    return _PLANNED.search(text) is None or _TROUBLED.search(text) is not None
+
+
 _CALM = re.compile(rf"\bNCCL INFO\b|\b(?:INFO|WARN(?:ING)?|DEBUG)\b|{lettered('IW')}|(?:^|\s)\[[IWD]\]\s")
 
 
