@@ -123,6 +123,17 @@ def test_whose_own_loss_broke_gave_it_to_the_others(incident_of: Investigated) -
     assert incident_of({"job.log": "".join(lines)}).culprit.ranks == (2,)
 
 
+def test_stages_of_a_pipeline_that_fill_in_a_loss_leave_nobody_to_accuse(incident_of: Investigated) -> None:
+    lines = [
+        f"2026-02-03 04:05:{10 + at} INFO step {at} loss {f'1.{at}' if n == 3 else '0.0'} [rank {n}]\n"
+        for at in range(5)
+        for n in range(4)
+    ]
+    lines += [f"2026-02-03 04:05:16 INFO step 5 loss {'nan' if n == 3 else '0.0'} [rank {n}]\n" for n in range(4)]
+    lines += [raised("FloatingPointError: gradient is not finite at step 5") for _ in range(4)]
+    assert incident_of({"job.log": "".join(lines)}).culprit.ranks == ()
+
+
 def test_where_all_losses_broke_none_gave_it_to_the_others(incident_of: Investigated) -> None:
     lines = [f"2026-02-03 04:05:{10 + at} INFO step {at} loss 1.{n} [rank {n}]\n" for at in range(5) for n in range(4)]
     lines += [f"2026-02-03 04:05:16 INFO step 5 loss nan [rank {n}]\n" for n in range(4)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isfinite
+from math import inf, isfinite
 
 from preflight.investigate.case.case import Event
 from preflight.investigate.course.interrupted import interrupts_in
@@ -75,17 +75,21 @@ def _broken_alone(scene: Scene) -> dict[int, tuple[int, Quote]]:
     """Return the few ranks whose own loss is no number at the first step at which that of any is, with that step.
 
     A loss is that of a rank's own samples, before gradients are averaged; where it was averaged as well, all ranks have the same.
+    A rank of which the loss is always the same has none of its own: stages before the last one of a pipeline fill in a number.
     """
     told: dict[int, dict[int, tuple[bool, Quote]]] = {}
+    values: dict[int, set[float]] = {}
     for one in scene.case.steps:
         rank, loss = scene.case.people.placed(one.who, one.file)[0], one.values.get("loss")
         if rank is not None and one.step is not None and loss is not None:
             quote = Quote(scene.case.path(one.file), one.line, f"loss {loss:g} at step {one.step}")
             told.setdefault(one.step, {})[rank] = (isfinite(loss), quote)
+            values.setdefault(rank, set()).add(loss if isfinite(loss) else inf)
     for step in sorted(told):
         wrong = {rank: (step, quote) for rank, (good, quote) in told[step].items() if not good}
         if wrong:
-            return wrong if 2 * len(wrong) <= len(told[step]) else {}
+            own = {rank for rank in told[step] if rank in wrong or len(values[rank]) > 1}
+            return wrong if 2 * len(wrong) <= len(own) else {}
     return {}
 
 
