@@ -77,3 +77,11 @@ def test_a_field_between_commas_is_no_part_of_the_second() -> None:
 def test_a_process_that_is_told_does_not_hide_the_label_behind_it() -> None:
     lines = lines_of("I0203 04:05:{second}.000123 71{rank} fit.py:40] <{rank}> {said}")
     assert head_of("<2> RuntimeError: it broke", style(lines)).who.rank == 2
+
+
+@pytest.mark.parametrize("form", ["[PP{stage} DP{half} TP{odd}] {said}", "[DP{half} TP{odd} CP{stage}] {said}"])
+def test_two_places_of_three_are_no_rank(form: str) -> None:
+    lines = [
+        form.format(stage=rank // 4, half=rank % 4 // 2, odd=rank % 2, said=what) for what in SAID for rank in range(8)
+    ]
+    assert not style(lines).startswith("placed")

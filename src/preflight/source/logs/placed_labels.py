@@ -15,6 +15,8 @@ _TRIED = 8
 _FARTHEST = 80
 _SPEAKS = re.compile(r"(?<![\w.=-])(?<!local )(?<!node )(?<!world )[Rr]ank[ =#](\d{1,7})(?= +[A-Za-z\[(])")
 """A word and a number that no mark closes; whatever the line says comes next."""
+_THIRD = re.compile(r"(?<![A-Za-z0-9-])(?:PP|CP|[Ss]tage)[=:_]?0*[1-9]")
+"""A later stage of a pipeline, or part of a sequence: beside a replica and its parts, a third way in which work is spread."""
 
 
 def ranks_behind(lines: Sequence[str]) -> str:
@@ -30,12 +32,15 @@ def ranks_behind(lines: Sequence[str]) -> str:
 def ranks_of_places(lines: Sequence[str]) -> str:
     """Return the style of lines of which nearly all name a replica and a place in it, where each place of a whole grid speaks.
 
-    Ranks are counted through a replica first, as Megatron and DeepSpeed do.
+    Ranks are counted through a replica first, as Megatron and DeepSpeed do; where there is a third way in which the work is spread,
+    two of the places do not say a rank.
     """
     if not any(COORDINATES.search(line, 0, _FARTHEST) for line in lines[:_TRIED]):
         return ""
     said = _logged(lines)
     found = [(int(match[1]), int(match[2])) for line in said if (match := COORDINATES.search(line, 0, _FARTHEST))]
+    if any(_THIRD.search(line, 0, _FARTHEST) for line in said):
+        return ""
     replicas, places = (max(one[axis] for one in found) + 1 if found else 0 for axis in (0, 1))
     whole = replicas > 1 and len(set(found)) == replicas * places
     return f"{PLACED}{places}" if whole and len(found) >= max(_SHARE * len(said), _FEWEST) else ""
