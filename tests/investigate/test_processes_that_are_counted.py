@@ -56,6 +56,11 @@ def test_the_keeper_of_the_store_left_where_no_other_rank_reaches_it(incident_of
     assert incident_of(files).culprit.ranks == (0,)
 
 
+def test_a_first_rank_that_trains_alone_has_left_no_store(incident_of: Investigated) -> None:
+    files = {f"server{n}.txt": "start, world size 3\n" + (raised(REFUSED) if n else steps(30)) for n in range(3)}
+    assert incident_of(files).culprit.ranks == ()
+
+
 def test_nobody_is_accused_where_the_keeper_cannot_reach_the_store_either(incident_of: Investigated) -> None:
     files = {f"server{n}.txt": "start, world size 3\n" + raised(REFUSED) for n in range(3)}
     assert incident_of(files).culprit.ranks == ()

@@ -123,12 +123,15 @@ def best_roots(scene: Scene) -> dict[int, Event]:
 def alone_with_the_store(scene: Scene) -> bool:
     """Return whether no rank but the first, which keeps the store, could reach it, and that one is there and tells of no failure.
 
-    Where it waits for them at an address at which they are not, it says so when its own time is up.
+    Where it waits for them at an address at which they are not, it says so when its own time is up; where it alone tells steps, it
+    trains without them, and keeps no store.
     """
     refused = {event.rank for event in scene.roots() if event.id == STORE_REFUSED}
     others = set(scene.case.people.ranks()) - {0}
     tells = any(event.rank == 0 and event.role in ("root", "cascade") for event in scene.failing)
-    return len(others) > 1 and refused == others and 0 in scene.case.people.seen and not tells
+    if len(others) < 2 or refused != others or 0 not in scene.case.people.seen or tells:
+        return False
+    return {scene.case.people.placed(one.who, one.file)[0] for one in scene.case.steps} != {0}
 
 
 def _own_numbers(scene: Scene) -> tuple[int, int] | None:
