@@ -46,6 +46,12 @@ def test_files_counted_to_the_size_of_the_run_are_those_of_its_ranks(incident_of
     assert incident_of(files).culprit.ranks == (2,)
 
 
+def test_files_counted_beside_the_one_that_trains_are_those_of_its_helpers(incident_of: Investigated) -> None:
+    files = {f"worker.{n}.txt": "reads its part\n" + (raised(MISSING) if n else "") for n in range(2)}
+    incident = incident_of({**files, "main.txt": f"start, world size 2\n{steps(30)}"})
+    assert incident.culprit.ranks == ()
+
+
 def test_files_of_machines_of_several_ranks_are_not_those_of_ranks(incident_of: Investigated) -> None:
     files = {f"server{n}.txt": f"start, world size 16\n{steps(6)}" + ("" if n == 2 else raised(LATE)) for n in range(4)}
     assert 2 not in incident_of(files).culprit.ranks

@@ -236,7 +236,7 @@ class People:
         """Take the numbers of what speaks for ranks where no rank is told and as many speak as the run is said to have.
 
         A loop that starts one process after the other names their files so (``worker.0.txt``), and who says how many there are
-        says as well that each of them is one.
+        says as well that each of them is one; where steps are told in none of them and elsewhere, they are helpers of that one.
         """
         found = [told for node in self.nodes if (told := _NUMBERED.fullmatch(node))]
         numbers = {int(told[2]): told[0] for told in found}
@@ -244,6 +244,9 @@ class People:
         if self.seen or self._heard or len(numbers) < _ENOUGH or len(numbers) != reading.world_size or not alone:
             return
         if set(numbers) != set(range(len(numbers))) or any(who.local_rank for who in self.files.values()):
+            return
+        trained = {step.who.node or self.file_node(step.file) for step in reading.steps}
+        if trained and trained.isdisjoint(self.nodes):
             return
         for rank, node in sorted(numbers.items()):
             self.by_node[node] = rank
