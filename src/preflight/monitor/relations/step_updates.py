@@ -61,6 +61,8 @@ class StepUpdates(Relation):
     Adam and its kin change a weight by about the rate: where even the largest rate so far is less than float32 tells
     beside the weights of a layer, as one of 4e-8 beside the ones of a normalisation, this layer may rest while others move.
     What is not finite any more stays so whatever is added to it, and is not judged either: other relations tell of it.
+    Nor is a step with gradients that are not finite: a fused optimizer is called for it, and leaves all as it is where a
+    scaler of losses tells it to.
     A parameter that stays as it is although it has a gradient is not the one that the optimizer updates, its update is
     smaller than the resolution of its dtype, or something puts the old value back.
     Of weights in half precision many keep their value for long where all is well: a scale of one does not move at a rate of
@@ -210,9 +212,11 @@ class StepUpdates(Relation):
             if self._all[0] != ids:
                 self._all = ids, frozenset(ids)
             return self._all[1]
-        least = _ROUNDING * max((norm for norm in norms if norm is not None and norm == norm), default=0.0)
+        if any(norm is not None and not isfinite(norm) for norm in norms):
+            return frozenset()
+        least = _ROUNDING * max((norm for norm in norms if norm is not None), default=0.0)
         pairs = zip(ids, norms, strict=True)
-        return {ident for ident, norm in pairs if norm is not None and (norm != norm or norm > least)}
+        return {ident for ident, norm in pairs if norm is not None and norm > least}
 
     def _exact(self, step: Step, with_gradient: Variables, window: Window, context: Mapping[str, object]) -> Example:
         assert step.before is not None
@@ -310,6 +314,11 @@ class StepUpdates(Relation):
                 ("after", {"model.weight": (0.9, 12), "model.frozen": (2.0, 22)}),
             )
         ]
+
+        mini = Mini({"model.a": {}, "model.b": {}})
+        rests = {"model.a": (1.0, 11), "model.b": (2.0, 22)}
+        told = ("gradients", {"model.a": float("nan"), "model.b": 0.1})
+        yield [mini.window(told, ("before", rests), "step optimizer0:AdamW", ("after", rests))]  # skipped by a scaler
 
         mini = Mini({"model.a": {}, "model.b": {}})
         still = (("gradients", {"model.a": 0.5, "model.b": 0.1}), "step optimizer0:SGD")
