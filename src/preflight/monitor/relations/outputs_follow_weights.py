@@ -14,7 +14,7 @@ from preflight.monitor.views.fingerprints import looks_of
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import ORDER, Call, Seen, State, Window
 
-_STEPS = 3
+_STEPS = 12
 """Steps in a row, from the first on, in which the weights of a module have no gradient although its output has."""
 _LOOKS = 4
 """Windows with calls of a module in which it is looked at what it passes on."""
@@ -46,13 +46,15 @@ class OutputsFollowWeights(Relation):
     Judged are modules that call no others, that hold a matrix which an optimizer holds, and that are given something with a
     graph. It is broken where the module that is called next takes in a tensor of the form of their output, with a graph,
     and has gradients, where the output is other than what went in, and where none of the module's parameters ever has a
-    gradient, in three steps. What the program moves itself, as codes that follow averages, is none of these.
+    gradient, in twelve steps. What the program moves itself, as codes that follow averages, is none of these. A plan may
+    come to train the weights later, so that it is a warning.
     """
 
     name = "outputs-follow-weights"
     needs = frozenset({"step", "state", "module", "tensor"})
     follows = (looks_of,)
     wakes = frozenset({"gradients of a step"})
+    severity = "warning"
     priority = 9
     cause = (
         "a loss on the weights takes the result of the straight-through step, whose gradient goes to the input alone"
