@@ -318,7 +318,15 @@ class StepUpdates(Relation):
         mini = Mini({"model.a": {}, "model.b": {}})
         rests = {"model.a": (1.0, 11), "model.b": (2.0, 22)}
         told = ("gradients", {"model.a": float("nan"), "model.b": 0.1})
-        yield [mini.window(told, ("before", rests), "step optimizer0:AdamW", ("after", rests))]  # skipped by a scaler
+        yield [
+            mini.window(told, ("before", rests), "step optimizer0:AdamW", ("after", rests)),  # skipped by a scaler
+            mini.window(
+                ("gradients", {"model.a": 0.5, "model.b": 0.1}),
+                ("before", rests),
+                "step optimizer0:AdamW",
+                ("after", {"model.a": (0.9, 12), "model.b": (1.9, 23)}),
+            ),
+        ]
 
         mini = Mini({"model.a": {}, "model.b": {}})
         still = (("gradients", {"model.a": 0.5, "model.b": 0.1}), "step optimizer0:SGD")
@@ -356,11 +364,17 @@ class StepUpdates(Relation):
         gone = float("nan")
         yield [
             mini.window(
+                ("gradients", {"model.weight": 0.5, "model.frozen": 0.5}),
+                ("before", {"model.weight": (gone, 11), "model.frozen": (1.9, 21)}),
+                "step optimizer0:SGD",
+                ("after", {"model.weight": (gone, 11), "model.frozen": (2.0, 22)}),
+            ),
+            mini.window(
                 ("gradients", {"model.weight": gone, "model.frozen": 0.5}),
                 ("before", {"model.weight": (gone, 11), "model.frozen": (2.0, 22)}),
                 "step optimizer0:SGD",
                 ("after", {"model.weight": (gone, 11), "model.frozen": (2.1, 23)}),
-            )
+            ),
         ]
 
     @classmethod
