@@ -20,6 +20,7 @@ When the statistics are meant to be those of the last batch; a momentum of 1 say
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -70,6 +71,24 @@ norm = nn.BatchNorm1d(8, momentum=0.99, track_running_stats=False)
 """,
     """
 from torch import nn
+net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8, momentum=0.9))
+def set_momentum(epoch):
+    for layer in net.modules():
+        if isinstance(layer, nn.BatchNorm1d):
+            layer.momentum = max(0.5 * 0.5 ** (epoch // 20), 0.01)
+for epoch in range(200):
+    set_momentum(epoch)
+    train_one(net)
+""",
+    """
+from torch import nn
+from torch.optim.swa_utils import update_bn
+net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8, momentum=0.95))
+fit(net, loader)
+update_bn(loader, net)
+""",
+    """
+from torch import nn
 from settings import momentum
 norm = nn.BatchNorm1d(8, momentum=momentum)
 """,
@@ -84,6 +103,8 @@ _TRACKED = 4
 
 def check(context: Context) -> Iterator[Finding]:
     """Look for layers whose momentum is nearly one; a place in the text is told once."""
+    if _set_afterwards(context):
+        return
     told = set()
     for event in context.trace.calls(*_LAYERS):
         given = event.argument(_MOMENTUM, "momentum")
@@ -108,3 +129,16 @@ def check(context: Context) -> Iterator[Finding]:
                 expected="the running statistics average many batches",
             ),
         )
+
+
+def _set_afterwards(context: Context) -> bool:
+    """Whether the momentum of layers is set once they are made, or their statistics are computed anew from many batches."""
+    if context.trace.calls("torch.optim.swa_utils.update_bn", ".reset_running_stats"):
+        return True
+    return any(
+        node.attr == "momentum"
+        and isinstance(node.ctx, ast.Store)
+        and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+        for script in context.reading.scripts
+        for node in script.nodes(ast.Attribute)
+    )
