@@ -91,6 +91,29 @@ Stopping(metric="accuracy")
 GOOD = (
     """
 import torch
+class Plain:
+    def __init__(self, *args):
+        self.args = args
+    def prepare(self):
+        return self
+    @classmethod
+    def make(cls, path):
+        rows = torch.load(path, weights_only=True)
+        cls.verify(rows, strict=True)
+        return cls(rows).prepare(1)
+    @classmethod
+    def verify(cls, rows):
+        pass
+class Sized(Plain):
+    def prepare(self, size):
+        return self
+    @classmethod
+    def verify(cls, rows, strict):
+        assert len(rows) or not strict
+KINDS = {"sized": Sized}
+""",
+    """
+import torch
 from torch import nn
 class Net(nn.Module):
     def __init__(self, width, device="cpu"):
@@ -232,7 +255,7 @@ def check(context: Context) -> Iterator[Finding]:
         if any(getattr(d, "name", None) not in _SAME for d in func.decorators):
             continue
         problem = _problem(event, func)
-        if problem is None:
+        if problem is None or _extended(context, event, func):
             continue
         yield context.finding(
             RULE,
@@ -255,6 +278,21 @@ def _unreached(event: Event) -> bool:
     """Whether the call stands in a function that nothing of the script calls: a run does not come by."""
     first = list(event.context.frames())[-1:]
     return any(f.kind == "root" and isinstance(f.value, Func) and f.value.owner is None for f in first)
+
+
+def _extended(context: Context, event: Event, func: Func) -> bool:
+    """Whether a method that nothing calls goes on to one that another class has in its own way: who runs it is not known."""
+    root = next((f for f in list(event.context.frames())[-1:] if f.kind == "root"), None)
+    if func.owner is None or root is None or not isinstance(root.value, Func) or root.value.owner is None:
+        return False
+    return any(
+        any(ast.unparse(base).rpartition(".")[2] == func.owner.node.name for base in one.bases)
+        and any(
+            isinstance(part, ast.FunctionDef) and part.name == getattr(func.node, "name", None) for part in one.body
+        )
+        for script in context.reading.scripts
+        for one in script.nodes(ast.ClassDef)
+    )
 
 
 def _stands_for_another(event: Event, func: Func) -> bool:
