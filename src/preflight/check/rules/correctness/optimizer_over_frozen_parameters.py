@@ -33,7 +33,7 @@ from preflight.source.frozen import OTHER_WAYS, changes, frozen_layers, owner_of
 from preflight.source.layers import Network
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event
-from preflight.source.values import Obj, Value, options_of, settle
+from preflight.source.values import Known, Obj, Value, options_of, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -113,6 +113,83 @@ main(read())
 )
 
 GOOD = (
+    """
+import torch, adapters
+from torch import nn
+class Tuned(nn.Module):
+    def __init__(self, width, classes):
+        super().__init__()
+        self.body = nn.Linear(width, width)
+        for p in self.parameters():
+            p.requires_grad = False
+        self.head = adapters.make_head(width, classes)
+    def forward(self, x):
+        return self.head(self.body(x))
+class Prompted(nn.Module):
+    def __init__(self, width, classes):
+        super().__init__()
+        self.body = nn.Linear(width, classes)
+        for p in self.parameters():
+            p.requires_grad = False
+        self.prompts = nn.ParameterDict({"first": nn.Parameter(torch.zeros(classes))})
+    def forward(self, x):
+        return self.body(x) + self.prompts["first"]
+class Named(nn.Module):
+    def __init__(self, width, classes):
+        super().__init__()
+        self.body = nn.Linear(width, width)
+        for p in self.parameters():
+            p.requires_grad = False
+        for i in range(classes):
+            setattr(self, f"head{i}", nn.Linear(width, 2))
+    def forward(self, x):
+        return self.head0(self.body(x))
+def fit_tuned(data):
+    net = Tuned(data.width, data.classes)
+    optimizer = torch.optim.Adam(net.parameters())
+    for x, y in torch.utils.data.DataLoader(data, batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+def fit_prompted(data):
+    net = Prompted(data.width, data.classes)
+    optimizer = torch.optim.Adam([*net.parameters()])
+    for x, y in torch.utils.data.DataLoader(data, batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+def fit_named(data):
+    net = Named(data.width, data.classes)
+    optimizer = torch.optim.Adam(net.parameters())
+    for x, y in torch.utils.data.DataLoader(data, batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+fit_tuned(read())
+fit_prompted(read())
+fit_named(read())
+""",
+    """
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+class Turned(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.turn = nn.Parameter(torch.eye(width))
+    def forward(self, weight):
+        return weight @ self.turn
+def main(data):
+    net = nn.Linear(data.width, data.classes)
+    net.requires_grad_(False)
+    parametrize.register_parametrization(net, "weight", Turned(data.width))
+    optimizer = torch.optim.Adam(net.parameters())
+    for x, y in torch.utils.data.DataLoader(data, batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+main(read())
+""",
     """
 import torch
 net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
@@ -317,6 +394,9 @@ student = fit(torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2)),
 
 _PUTTING_IN = frozenset("append extend insert add_module register_module register_parameter set_submodule".split())
 
+_REBUILDING = ("torch.nn.utils.parametriz", "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm")
+"""How the names of calls begin that give a module new parameters in the place of its own."""
+
 
 def check(context: Context) -> Iterator[Finding]:
     """Find optimizers over nothing but layers that are frozen for good."""
@@ -405,7 +485,9 @@ def _frozen_as_one(context: Context, owner: Obj, until: int | None, made: Frame)
     if at is None or (until is not None and at > until):
         return False
     for store in context.trace.stores:
-        if store.number > at and _is_trained(store.value):
+        target = settle(store.target)
+        into = isinstance(target, Obj) and is_module(target) and not isinstance(settle(store.value), Known)
+        if store.number > at and (into or _is_trained(store.value)):
             return False
     return not any(
         event.number > at and (_puts_in(event) or _hands_over(event, owner)) for event in context.trace.events
@@ -420,7 +502,9 @@ def _hands_over(event: Event, owner: Obj) -> bool:
 
 
 def _puts_in(event: Event) -> bool:
-    """Whether something that is trained is put into a module or a list of modules."""
+    """Whether something that may be trained is put into a module or a list of modules."""
+    if event.name == "builtins.setattr" or event.name.startswith(_REBUILDING):
+        return True
     return event.name.rpartition(".")[2] in _PUTTING_IN and any(
         _is_trained(given) for given in (*event.args, *event.kwargs.values())
     )
