@@ -192,6 +192,45 @@ main(read())
 """,
     """
 import torch
+from adapters import make_head
+from torch import nn
+from torch.nn.utils import parametrize
+class Turned(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.turn = nn.Parameter(torch.eye(width))
+    def forward(self, weight):
+        return weight @ self.turn
+def main(data):
+    net = nn.Linear(8, 2)
+    net.requires_grad_(False)
+    parametrize.register_parametrization(net, "weight", Turned(8))
+    optimizer = torch.optim.Adam(net.parameters())
+    for x, y in torch.utils.data.DataLoader(data, batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+class Tuned(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 8)
+        for p in self.parameters():
+            p.requires_grad = False
+        self.head = make_head(8, 2)
+    def forward(self, x):
+        return self.head(self.body(x))
+def fit_tuned(data):
+    net = Tuned()
+    optimizer = torch.optim.Adam(net.parameters())
+    for x, y in torch.utils.data.DataLoader(data, batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+main(read())
+fit_tuned(read())
+""",
+    """
+import torch
 net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
 for p in net.parameters():
     p.requires_grad = False
@@ -473,7 +512,10 @@ def _frozen(context: Context, owner: Obj, until: int | None, made: Frame) -> boo
     if not network.total:
         return _frozen_as_one(context, owner, until, made)
     frozen = frozen_layers(context.reading, network, until)
-    return frozen.certain and frozen.parameters == network.total
+    if not frozen.certain or frozen.parameters != network.total:
+        return False
+    places = [c.number for c in changes(context.reading) if owner_of(c.target) is owner and c.wanted is False]
+    return not places or not _comes_later(context, owner, places[0])
 
 
 def _frozen_as_one(context: Context, owner: Obj, until: int | None, made: Frame) -> bool:
@@ -484,14 +526,17 @@ def _frozen_as_one(context: Context, owner: Obj, until: int | None, made: Frame)
     at = next((c.number for c in every if owner_of(c.target) is owner and _always(c.context, made)), None)
     if at is None or (until is not None and at > until):
         return False
+    return not _comes_later(context, owner, at)
+
+
+def _comes_later(context: Context, owner: Obj, at: int) -> bool:
+    """Whether something that may be trained is put into a module after a place in the order of things."""
     for store in context.trace.stores:
         target = settle(store.target)
         into = isinstance(target, Obj) and is_module(target) and not isinstance(settle(store.value), Known)
         if store.number > at and (into or _is_trained(store.value)):
-            return False
-    return not any(
-        event.number > at and (_puts_in(event) or _hands_over(event, owner)) for event in context.trace.events
-    )
+            return True
+    return any(event.number > at and (_puts_in(event) or _hands_over(event, owner)) for event in context.trace.events)
 
 
 def _hands_over(event: Event, owner: Obj) -> bool:
