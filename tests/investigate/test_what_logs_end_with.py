@@ -210,3 +210,12 @@ def test_what_a_rank_raised_before_it_met_the_others_to_end_is_the_root(tmp_path
     )
     text = f"{first}\nDuring handling of the above exception, another exception occurred:\n\n{then}"
     assert told(tmp_path, "".join(f"{label}{line}\n" for line in text.splitlines())).category == "usercode"
+
+
+def test_a_card_that_wants_a_reset_is_told_as_that(tmp_path: Path) -> None:
+    refused = "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned from status"
+    steps = "".join(f"step {at} | loss: {5 - at / 50:.3f}\n" for at in range(1, 60))
+    (tmp_path / "run.log").write_text(f"{steps}[373871.354096] {refused} @ kernel_channel.c:2827\n")
+    incident = diagnose([str(tmp_path)]).incident
+    assert incident is not None
+    assert incident.signature == "hardware.reset-required"
