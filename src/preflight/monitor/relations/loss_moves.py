@@ -146,9 +146,9 @@ class LossMoves(Relation):
         yield [mini.window(("batch", {"bits": (n,)}), *tiny) for n in range(8)]
 
         mini = Mini({"model.weight": {}})  # a scaler that skips the first steps of a fused optimizer
-        rows = (single, ("loss", 0.7), "step optimizer0:AdamW", "scaler.update")
+        skipped = (single, ("loss", 0.7), "step optimizer0:AdamW", "scaler.update")
         scales = [("scalar", "scale", "train.py:9", 2.0 ** (16 - n)) for n in range(8)]
-        yield [mini.window(("batch", {"bits": (n,)}), *rows, scale) for n, scale in enumerate(scales)]
+        yield [mini.window(("batch", {"bits": (n,)}), *skipped, scale) for n, scale in enumerate(scales)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
