@@ -31,7 +31,8 @@ class EvaluatedDataAlike(Relation):
 
     Learnt of the first evaluation after the training has begun: a model that is trained is run in evaluation mode and
     without gradients. What it is given is trained on where it comes from a loader that the training reads, or from
-    one of the same data that has samples in common with it, or where the same input was seen in training. Later
+    one of the same data that has all of its samples, or where the same input was seen in training. A part of these, read by a
+    loader of its own, is a probe of how well they are learnt, and other data for all that is known. Later
     evaluations are not asked: a run that is longer may come to score its training data, too. Where what is trained on
     was always evaluated, as the one graph of a graph network is, nothing is learnt. Nor is anything said of a run
     that goes on with the state of an optimizer.
@@ -98,7 +99,7 @@ class EvaluatedDataAlike(Relation):
             if one.get("base") is None or one.get("base") != other.get("base"):
                 continue
             part, held_out = one.get("part"), other.get("part")
-            if part and held_out and not set(part).isdisjoint(held_out):
+            if part and held_out and set(part) <= set(held_out):  # less of it is a probe beside the evaluation
                 return True
         return False
 
@@ -118,11 +119,13 @@ class EvaluatedDataAlike(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _run("loader1", 50)
         yield _run("", 50)
+        yield _run("loader1", 50, held=[1, 2])  # a probe
         yield _run("", 50, beside=True)  # right after a step, and without a loader of its own
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run("loader0", 50)
+        yield _run("loader1", 50, held=[0, 1, 2, 3])
         yield _run("", 1)
 
 
@@ -137,9 +140,14 @@ def _input(call: Call, given: dict[str, list[Batch]]) -> tuple[Any, ...] | None:
     return (call.object, batch.bits[0], shape) if prod(shape) >= _LEAST_NUMBERS else None
 
 
-def _run(loader: str, bits: int, beside: bool = False) -> list[Window]:
-    """Three steps, and an evaluation of a loader's batches, which begin with these bits; ``beside`` one more step."""
+def _run(loader: str, bits: int, beside: bool = False, held: list[int] | None = None) -> list[Window]:
+    """Three steps, and an evaluation of a loader's batches, which begin with these bits; ``beside`` one more step.
+
+    Trained on are the samples 0 to 3; the evaluation's loader has those that are ``held``.
+    """
     mini = Mini({"model.weight": {}})
+    parts = {"loader0": [0, 1, 2, 3], "loader1": [4, 5] if held is None else held}
+    made = [(f"loader.new {name}", {"args": {"base": 0, "part": part, "of": 8}}) for name, part in parts.items()]
     judged = {"args": {"training": False}, "context": "nograd"}
 
     def given(number: int, name: str) -> tuple[str, dict[str, Any]]:
@@ -151,6 +159,6 @@ def _run(loader: str, bits: int, beside: bool = False) -> list[Window]:
     def step(number: int) -> list[Any]:
         return [*rows(number, "loader0", {"args": {"training": True}}), "backward", "step optimizer0:SGD"]
 
-    trained = [mini.window(*step(number)) for number in range(3)]
+    trained = [mini.window(*made, *step(0)), *(mini.window(*step(number)) for number in (1, 2))]
     evaluated = [row for number in range(2) for row in rows(bits + number, loader, judged)[0 if loader else 1 :]]
     return [*trained, mini.window(*(step(3) if beside else []), *evaluated)]
