@@ -11,6 +11,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.fetches import Fetch, fetches_of
+from preflight.monitor.views.options import overfits
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Batch, Call, Window
@@ -35,7 +36,7 @@ class EvaluatedDataAlike(Relation):
     loader of its own, is a probe of how well they are learnt, and other data for all that is known. Later
     evaluations are not asked: a run that is longer may come to score its training data, too. Where what is trained on
     was always evaluated, as the one graph of a graph network is, nothing is learnt. Nor is anything said of a run
-    that goes on with the state of an optimizer.
+    that goes on with the state of an optimizer, or that is to overfit a few samples by an option.
     """
 
     name = "evaluated-data-alike"
@@ -60,7 +61,7 @@ class EvaluatedDataAlike(Relation):
         self._loaders: dict[str, Fetch] = {}  # what is trained from
 
     def see(self, window: Window) -> Iterator[Example]:
-        if self._told or is_resumed(window):
+        if self._told or is_resumed(window) or overfits(window.run):
             return
         fetches = fetches_of(window)
         self._loaders.update((fetch.batch.loader, fetch) for fetch in fetches if fetch.trained)
@@ -120,6 +121,9 @@ class EvaluatedDataAlike(Relation):
         yield _run("loader1", 50)
         yield _run("", 50)
         yield _run("loader1", 50, held=[1, 2])  # a probe
+        overfitted = _run("loader0", 50)
+        overfitted[0].run.begin = {"argv": ["train.py", "--overfit-batch"]}
+        yield overfitted
         yield _run("", 50, beside=True)  # right after a step, and without a loader of its own
 
     @classmethod

@@ -179,6 +179,13 @@ def same_rates_were_chosen(run: Run, rate: float) -> bool:
     return chosen > 1
 
 
+def overfits(run: Run) -> bool:
+    """Whether somebody chose to train on a few samples until they are known, and to look at these."""
+    options, constants = settings_of(run)
+    chosen = [name for name, value in [*options.items(), *constants.items()] if value]
+    return any("overfit" in word.lower() for word in [*chosen, *map(str, run.begin.get("argv") or ())])
+
+
 def is_named(kind: str, run: Run) -> bool:
     """Whether somebody chose a kind of something by its name: as what an option is, or by a switch that is called so.
 
