@@ -9,6 +9,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation, values_of
 from preflight.monitor.views.fetches import fetches_of
+from preflight.monitor.views.options import overfits
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
 from preflight.monitor.views.steps import steps_of
@@ -115,7 +116,7 @@ class InputsAlike(Relation):
         looks.append((batch.bits[place], shapes))
         kinds, alike = len({bits for bits, _ in looks}), len({shapes for _, shapes in looks}) == 1
         same, differ = kinds == 1 and len(looks) >= _ROW, kinds == len(looks) >= _LOOKS
-        if alike and (differ or (same and not _of_one_batch(window))):
+        if alike and (differ or (same and not _of_one_batch(window) and not overfits(window.run))):
             value = _SAME if same else _DIFFER
             context = {"sizes": str([shape[1:] for shape in batch.shapes])} if place else {}
             what = f"input {place + 1}" if place else "input"
@@ -154,6 +155,9 @@ class InputsAlike(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(1.0, 1.0, 1)
+        overfitted = _run(1.0, 1.0, 0, 0)
+        overfitted[0].run.begin = {"argv": ["train.py", "--overfit-batch"]}
+        yield overfitted
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
