@@ -21,10 +21,10 @@ When training in eval mode is wanted, as for fine-tuning with frozen batch-norm 
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Set
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.given_models import given_models, may_be_undone
 from preflight.check.queries.modes import (
     concerns,
     handed_out,
@@ -40,11 +40,10 @@ from preflight.check.queries.modes import (
 )
 from preflight.check.queries.tensors import grad_off
 from preflight.check.rule import Rule
-from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop, same_guards
-from preflight.source.values import Obj, Unknown, Value
+from preflight.source.values import Obj, Value
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -178,18 +177,6 @@ def fit(net, loader, held_out, optimizer, epochs):
 
 GOOD = (
     """
-import copy, torch
-def fit(net, loader, held_out, optimizer, epochs):
-    for epoch in range(epochs):
-        for x, y in loader:
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(net(x), y).backward()
-            optimizer.step()
-        frozen = copy.deepcopy(net)
-        frozen.eval()
-        print(frozen(held_out).argmax(1))
-""",
-    """
 import torch
 def fit(net, loader, held_out, optimizer, epochs, every):
     for epoch in range(epochs):
@@ -219,66 +206,6 @@ def fit_elsewhere(net, loader, held_out, optimizer, prepare):
         optimizer.step()
         net.eval()
         print(net(held_out).argmax(1))
-def fit_with_callbacks(net, loader, held_out, optimizer, epochs, callbacks):
-    for epoch in range(epochs):
-        for callback in callbacks:
-            callback.on_epoch_begin(epoch)
-        for x, y in loader:
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(net(x), y).backward()
-            optimizer.step()
-        net.eval()
-        print(net(held_out).argmax(1))
-def fit_applied(net, loader, held_out, optimizer, epochs):
-    for epoch in range(epochs):
-        net.apply(lambda part: part.train())
-        for x, y in loader:
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(net(x), y).backward()
-            optimizer.step()
-        net.eval()
-        print(net(held_out).argmax(1))
-def fit_part_by_part(net, loader, held_out, optimizer, epochs):
-    for epoch in range(epochs):
-        for part in net.modules():
-            part.training = True
-        for x, y in loader:
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(net(x), y).backward()
-            optimizer.step()
-        net.eval()
-        print(net(held_out).argmax(1))
-def fit_and_end(net, loader, held_out, optimizer, epochs):
-    for epoch in range(epochs):
-        for x, y in loader:
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(net(x), y).backward()
-            optimizer.step()
-        if epoch == epochs - 1:
-            net.eval()
-            print(net(held_out).argmax(1))
-def fit_once(net, loader, held_out, optimizer):
-    while True:
-        for x, y in loader:
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(net(x), y).backward()
-            optimizer.step()
-        net.eval()
-        return net(held_out).argmax(1)
-class Fit:
-    def __init__(self, net, loader, optimizer):
-        self.net, self.loader, self.optimizer = net, loader, optimizer
-    def begin(self):
-        raise NotImplementedError
-    def fit(self, epochs, held_out):
-        for epoch in range(epochs):
-            self.begin()
-            for x, y in self.loader:
-                self.optimizer.zero_grad()
-                torch.nn.functional.cross_entropy(self.net(x), y).backward()
-                self.optimizer.step()
-            self.net.eval()
-            print(self.net(held_out).argmax(1))
 def fit_features(net, head, loader, optimizer):
     for x, y in loader:
         net.eval()
@@ -517,10 +444,6 @@ for epoch in range(10):
 )
 
 
-_HOOKS = ("on_", "before_", "after_")
-"""How the names of what callbacks do begin; they may hold the model."""
-
-
 def check(context: Context) -> Iterator[Finding]:
     """Look, for each model that is trained, for an eval in a training loop without a train in it."""
     for model in context.reading.models:
@@ -539,76 +462,11 @@ def check(context: Context) -> Iterator[Finding]:
         else:
             yield from _never_on(context, model, modal)
     for loop in context.reading.loops:
-        for given in _given(context, loop):
+        for given in given_models(context, loop):
             found = _left_on(context, given, loop)
-            if found is not None and not _may_be_undone(context, given, *found):
+            if found is not None and not may_be_undone(context, given, *found):
                 yield _report(context, given, loop, found[0], found[1], None)
                 break
-
-
-def _given(context: Context, loop: TrainingLoop) -> list[Unknown]:
-    """Models that a function is given, and that nobody was seen to make: what is put into eval mode around a loop."""
-    around = loop.frame.loops()
-    found = {
-        id(model): model
-        for event in context.trace.calls(".eval")
-        if any(event.context.within(frame) for frame in around)
-        for model in models_of(event.receiver)
-        if isinstance(model, Unknown)
-    }
-    return list(found.values())
-
-
-def _may_be_undone(context: Context, model: Unknown, event: Event, common: Frame) -> bool:
-    """Whether something in the loop may put a model that was handed in back into train mode without its name."""
-    copied = [given for e in context.trace.calls("copy.deepcopy", "copy.copy") for given in e.args]
-    if any(m is model for given in copied for m in models_of(given)):
-        return True  # the copy that is evaluated is another model
-    if any(store.name == "training" and store.context.within(common) for store in context.trace.stores):
-        return True
-    empty = {f.name for script in context.reading.scripts for f in script.nodes(ast.FunctionDef) if _is_empty(f)}
-    for other in context.trace.events:
-        if not other.context.within(common):
-            continue
-        method = other.name.rpartition(".")[2]
-        if method == "train" or (other.name == ".apply" and concerns(other, model)) or method.startswith(_HOOKS):
-            return True
-        if method in empty if other.inlined else _in_another_file(other):
-            return True
-    return _in_the_last_pass(event, common)
-
-
-def _in_another_file(event: Event) -> bool:
-    """Whether a call is of a method that the class of an object has from elsewhere."""
-    holder = event.receiver
-    return event.name.startswith(".") and isinstance(holder, Obj) and holder.cls is not None and not is_module(holder)
-
-
-def _is_empty(function: ast.FunctionDef) -> bool:
-    """Whether a function does nothing, so that a class that extends its own says what it does."""
-    return all(
-        isinstance(part, (ast.Pass, ast.Raise)) or (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
-        for part in function.body
-    )
-
-
-def _in_the_last_pass(event: Event, common: Frame) -> bool:
-    """Whether a test asks whether the variable of a loop has come to an end: ``if epoch == epochs - 1``."""
-    target = getattr(common.node, "target", None)
-    names = {part.id for part in ast.walk(target) if isinstance(part, ast.Name)} if target is not None else set()
-    for frame in event.context.frames():
-        test = getattr(frame.node, "test", None)
-        if frame is common:
-            break
-        if frame.kind == "if" and isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Eq, ast.GtE)):
-            sides = (test.left, test.comparators[0])
-            if any(
-                isinstance(part, ast.Name) and part.id in names
-                for side in sides
-                for part in (side.left if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add) else side,)
-            ):
-                return True
-    return False
 
 
 def _left_on(context: Context, model: Value, loop: TrainingLoop) -> tuple[Event, Frame] | None:
