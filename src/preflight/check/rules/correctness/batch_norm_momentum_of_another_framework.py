@@ -53,6 +53,13 @@ class Block(nn.Module):
         return self.norm(self.fc(x))
 net = Block(16, 0.9)
 """,
+    """
+from functools import partial
+from torch import nn
+norm_of = partial(nn.BatchNorm2d, momentum=0.997)
+layers = [nn.Conv2d(3, 8, 3), norm_of(8)]
+net = nn.Sequential(*layers)
+""",
 )
 
 GOOD = (

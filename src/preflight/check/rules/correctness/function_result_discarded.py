@@ -74,6 +74,24 @@ def classify(domain, features):
     Reverse.apply(features)
     return domain(features)
 """,
+    """
+from torch import autograd, nn
+class Round(autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+class Quantised(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+    def forward(self, x):
+        codes = self.inner(x)
+        Round.apply(codes)
+        return codes
+""",
 )
 
 GOOD = (
