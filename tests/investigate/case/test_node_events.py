@@ -147,3 +147,13 @@ def test_of_what_says_the_same_of_a_line_that_is_told_which_says_more(tmp_path: 
     assert incident.signature == told
     titles = [moment.text for moment in incident.timeline]
     assert len(set(titles)) == len(titles) == 1
+
+
+def test_whom_the_kernel_killed_says_more_than_that_it_looked_for_one(tmp_path: Path) -> None:
+    (tmp_path / "dmesg.log").write_text(
+        "[59644.583101] python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0\n"
+        "[59644.583329] Memory cgroup out of memory: Killed process 32333 (python) total-vm:1062736kB, anon-rss:313000kB\n"
+    )
+    incident = diagnose(tmp_path).incident
+    assert incident is not None
+    assert incident.signature == "oom.cgroup-killed"
