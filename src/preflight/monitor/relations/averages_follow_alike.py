@@ -8,7 +8,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Premise, Relation
 from preflight.monitor.relations.copies_stay_apart import APART
-from preflight.monitor.views.kept import FAST, SLOW, Look, kept_of, share_kept
+from preflight.monitor.views.kept import FAST, NONE, SLOW, Look, kept_of, share_kept
 from preflight.monitor.views.options import numbers_of
 from preflight.monitor.views.patterns import pattern_of
 from preflight.monitor.views.resumed import is_resumed
@@ -18,8 +18,6 @@ _ROW = 3
 """Steps that move it in the same way before it is said of a run: an average that is warmed up begins as a copy."""
 _EARLY = 16
 """Steps from the first one on in which it is looked at: later, a plan may begin to average."""
-_NOTHING = 1e-4
-"""The share of its past, kept in a step, below which it keeps none."""
 _COPIES, _AVERAGES = "is made a copy of them", "keeps a share of what it was"
 
 
@@ -96,9 +94,9 @@ class AveragesFollowAlike(Relation):
 
 def _how(share: float | None) -> str:
     """How something was moved that kept a share of its past; empty where that tells nothing."""
-    if share is None or not -_NOTHING < share < 1:
+    if share is None or not -NONE < share < 1:
         return ""
-    return _COPIES if share < _NOTHING else _AVERAGES
+    return _COPIES if share < NONE else _AVERAGES
 
 
 def _run(share: float) -> list[Window]:

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.views.kept import ALIKE, CLEAR, FAST, ROUNDED, SLOW, Look, kept_of, share_kept
+from preflight.monitor.views.kept import ALIKE, CLEAR, FAST, NONE, ROUNDED, SLOW, Look, kept_of, share_kept
 from preflight.monitor.window import Window
 from preflight.vocabulary.quantity import format_share
 
 _MOST = 0.1
 """The share of its past that an average keeps in a step, below which it is none."""
-_NONE = 1e-4
-"""The share below which it keeps none of it: what was copied is off by rounding, or was taken a moment before."""
 _BEYOND = 1e-3
 """How much more than all of its past says that it moves away from what it should follow."""
 _INTERVALS = 2
@@ -73,9 +71,8 @@ class AveragesKeepTheirPast(Relation):
             rests = self._rests[word] = self._rests.get(word, 0) + 1 if now.slow == before.slow else 0
             if not 0 < rests <= _MOST_RESTS:
                 share = share_kept(before, now)
-                plain = (
-                    share is not None and share <= 1
-                )  # with two weights, a copy that grew from the same seems to leave
+                # With two weights, a copy that grew from the same seems to leave.
+                plain = share is not None and share <= 1
                 uneven = self._uneven(word, None if plain else _weights(before, now), window)
                 yield uneven or self._judge(word, share, window)
 
@@ -104,7 +101,7 @@ class AveragesKeepTheirPast(Relation):
 
     def _judge(self, word: str, share: float | None, window: Window) -> Example:
         known = self._shares.setdefault(word, [])
-        if share is None or not (_NONE < share < _MOST or share > 1 + _BEYOND):
+        if share is None or not (NONE < share < _MOST or share > 1 + _BEYOND):
             known.clear()
         else:
             if known and abs(share - known[-1]) > ALIKE * min(share, abs(1 - share)):

@@ -102,9 +102,8 @@ class InputsAlike(Relation):
             call = calls.get(batch.loader)
             if call is None or (batch.loader, batch.s) in told or not batch.bits or batch.bits[0] is None:
                 continue
-            told.add(
-                (batch.loader, batch.s)
-            )  # once for each step: a batch may be fetched once and trained on again and again
+            # Once for each step: a batch may be fetched once and trained on again and again.
+            told.add((batch.loader, batch.s))
             for place in (0, *_others(batch)):
                 yield from self._changed(call, batch, place, window)
 

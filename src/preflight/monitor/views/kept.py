@@ -12,6 +12,8 @@ ROUNDED = 6e-8
 """What rounding a number of 32 bits may make of it, as a share."""
 CLEAR = 1000
 """How many times that the sums of a copy and of what it follows must lie apart, so that a share has three digits."""
+NONE = 1e-4
+"""The share of its past below which a copy keeps none: what was copied is off by rounding, or was taken a moment before."""
 ALIKE = 0.02
 """How far shares that are one may lie apart, of the share that is kept or of that which is not, beside rounding."""
 _PAIRS = 2
