@@ -41,13 +41,8 @@ def without_earlier_cells(case: Case, failing: Sequence[Event], recovered: list[
         died = [event.hit.line for event in failing if event.id == _KERNEL and event.hit.file == file]
         place = chains[-1][-1].hit.line
         # A kernel that died had gone on behind all of them; so has one that trained behind them, and what ends that is told itself.
-        on = (
-            max(died, default=0)
-            if max(died, default=0) > place
-            else place + 1
-            if _trains_behind(case, file, place)
-            else None
-        )
+        killed = max(died, default=-1)
+        on = killed if killed > place else place + 1 if _trains_behind(case, file, place) else None
         last = len(chains) if on is not None else _last(chains)
         begins = on if on is not None else chains[last][0].begins or chains[last][0].hit.line
         ended = {one.hit.place for chain in chains[:last] for one in chain}
